@@ -583,6 +583,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "against": lambda v: isinstance(v, str),
                 "witness": lambda v: isinstance(v, str),
                 "monte_carlo": nothing,
+                "marginals": missing,
             },
             {"log_weights": "log weight|draws are too few"},
         ),

@@ -93,6 +93,7 @@ def _rows_of(name: str) -> tuple[str, ...]:
     return {
         "cjs_capture_recapture": ("y",),
         "hmm_of_lengths": ("L", "y"),
+        "scratch_read_in_a_ternary": ("L", "y"),
         "reduce_sum": ("y", "x"),
     }[name]
 
@@ -322,6 +323,27 @@ def cells_of_a_triangle(name: str) -> Repeated:
     return Repeated(code, data, np.outer(left, left).ravel().astype(int), many, code)
 
 
+def cells_of_first_columns(name: str) -> Repeated:
+    """The first columns alone, by the number up to which the author's program reads."""
+    code = read(name)
+    data = make_data(code)
+    left = np.tile(np.arange(data["J"]) < 3, data["I"])
+    return Repeated(code, data, left.astype(int), {**data, "upto": 3}, code)
+
+
+def beginnings_of_segments(name: str) -> Repeated:
+    """The first rows of each segment, whose numbers in it count."""
+    code = read(name)
+    data = make_data(code)
+    sizes = np.array([2, 3, 1])
+    starts = np.cumsum(data["s"]) - data["s"]
+    rows = np.concatenate([start + np.arange(k) for start, k in zip(starts, sizes, strict=True)])
+    many = {k: v[rows] if np.shape(v)[:1] == (data["N"],) else v for k, v in data.items()}
+    last = np.cumsum(sizes)
+    many |= {"N": len(rows), "s": sizes, "first": last - sizes + 1, "last": last}
+    return Repeated(code, data, np.isin(np.arange(data["N"]), rows).astype(int), many, code)
+
+
 #: The newest ways to weave, each by a fixture.
 REPEATED: dict[str, Callable[[str], Repeated]] = {
     "rstanarm_sparse_design": sparse,
@@ -332,17 +354,24 @@ REPEATED: dict[str, Callable[[str], Repeated]] = {
     "rstanarm_two_blocks": two_sparse_blocks,
     "brms_gp_by_levels": selected_on_the_left,
     "segments": segments,
+    "segments_row_by_row": beginnings_of_segments,
+    "segments_with_numbers_of_their_own": beginnings_of_segments,
     "segments_correlated": whole_segments("N", s="yt"),
     "segments_series": whole_segments("NM", s="y", m="z"),
     "wide_items": cells_left_out,
     "wide_growth": cells_of_columns,
     "wide_autoregression": cells_of_ragged_rows,
+    "wide_lagged_slices": cells_of_first_columns,
     "wide_triangle": cells_of_a_triangle,
     "wide_pairs_both_ways": cells_of_a_triangle,
     "cjs_capture_recapture": by_rows("I"),
     "hmm_of_lengths": by_rows("N"),
+    "scratch_read_in_a_ternary": by_rows("N"),
     "reduce_sum": by_rows("N"),
     "autoregression": last_rows(7),
+    "autoregression_by_slices": last_rows(7),
+    "autoregression_of_order": last_rows(7),
+    "block_of_some_rows": last_rows(4),
     "autoregression_guarded": last_rows(5),
     "trend_by_row_number": last_rows(4),
     "first_row_of_its_own": rows_behind(1),

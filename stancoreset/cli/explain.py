@@ -23,9 +23,7 @@ def explained(model: CoresetModel, width: int | None = None) -> str:
         Columns; by default those of the terminal.
     """
     width = max(_NARROWEST, width or shutil.get_terminal_size().columns)
-    own = ", ".join(model.program.given_rows)
-    about = f"An observation is {model.program.observation}"
-    lines = wrap(f"{about}, with its own {own}." if own else f"{about}.", width)
+    lines = wrap(model.explain_observation(), width)
     lines += ["", *_statements(model, width), ""]
     for sentence in model.explain_seen().splitlines():
         lines += wrap(sentence, width)

@@ -15,7 +15,10 @@ __all__ = ["make_parser"]
 Handler = Callable[[argparse.Namespace], int]
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-_OBS_HELP = 'data integer that counts observations, if ambiguous, or two: "N_y1, N_y2"'
+_OBS_HELP = (
+    'what counts observations, if ambiguous: a data integer, or two ("N_y1, N_y2"); "cells" of a '
+    'table, or "segments" of data'
+)
 
 _EPILOG = """\
 examples:

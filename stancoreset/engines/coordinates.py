@@ -1,16 +1,21 @@
 """The coordinates in which NUTS moves: a program's own, or with some effects centred.
 
-NUTS is quick where the density is nearly Gaussian. Of the coordinates that a program offers (see
-`stancoreset.stan.centring`), those are taken in which draws near the posterior p are closest to a
-Gaussian. With c = c(θ), the divergence from p to the best Gaussian in c is, up to the entropy of p,
+NUTS is quick where the density is nearly Gaussian: where one metric suits all of it. Of the
+coordinates that a program offers (see `stancoreset.stan.centring`), those are taken in which draws
+near the posterior, and its gradients there, are closest to a Gaussian's: the scores g of the best
+one differ least,
 
-    KL = ½ log det Cov(c) − E log |∂c/∂θ|,
+    F = min_Σ E ‖Σ^½ (g − ḡ) + Σ^-½ (θ − θ̄)‖².
 
-with variances in place of the covariance where NUTS knows no more either.
+The divergence KL = ½ log det Cov(c) − E log |∂c/∂θ| of the draws alone sees volumes, and no
+funnel: of 14 departments and 235 lecturers it prefers by 1.5 what F refuses by 46, and what has 10
+divergent transitions in 4,000 and half as many effective draws.
 
 Before there are draws, a climb may end far from the mass. Where it began far from the mean of the
 effects r = s z, s grows instead of the intercept: the density is higher the smaller z is. Halfway,
-in c = √s z, it is highest at s² = 2 Σ_j r_j² / K: near the mass, and the higher the smaller r is.
+in c = √s z, it is highest at s² = 2 Σ_j r_j² / K, where the mean of z² is ½: near the mass, and the
+higher the smaller r is. Of effects that the rows know little about it is highest at the pole s = 0,
+where the mean of z² is zero, too; being few or small, they may climb as they are.
 """
 
 from __future__ import annotations
@@ -23,18 +28,20 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import BoundModel, Closing, Float, SampleResult, parameter_names
-from stancoreset.engines.metric import DENSE_DRAWS, show_covariance
+from stancoreset.engines.metric import DENSE_PARAMETERS, score_divergence
+from stancoreset.errors import StancoresetError
 from stancoreset.stan import Centring
 
 __all__ = ["Coordinates", "coordinates_for", "halfway"]
 
 _log = logging.getLogger(__name__)
 
-# Divergence, in nats, that effects must save to be moved, beyond the noise of draws. A spline of
-# a real table whose exponent ½ saves 0.9 needs 17 steps a draw in place of 53, and none diverges.
-_SAVED = 0.5
-# Draws that are looked at, unless the covariance needs more.
-_LOOKED_AT = 1_000
+# What effects must save to be moved: of F, and in standard errors of it.
+_SAVED, _ERRORS = 0.5, 2.0
+# Mean of z² below which effects that are centred halfway are at a pole; at a mode it is ½.
+_FALLEN = 0.05
+# Draws that are looked at: at least, and for each parameter of a dense metric.
+_LOOKED_AT, _PER_PARAMETER = 300, 2
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,26 @@ class Coordinates(Closing):
 
     def of(self, draws: Float) -> Float:
         """Draws in the program's coordinates (S, P) → in those of NUTS."""
-        return _moved(self.own, draws, self.centring, self.exponents)[0]
+        return _moved(self.own, draws, self.centring, self.exponents)
 
     def back(self, points: Float) -> Float:
         """The inverse of `of`, for factors that have powers."""
-        return _moved(self.own, points, self.centring, [-x for x in self.exponents])[0]
+        return _moved(self.own, points, self.centring, [-x for x in self.exponents])
+
+    def fallen(self, points: Float) -> set[int]:
+        """Numbers of the effects that are at a pole at one of the points (S, P)."""
+        if self.centring is None:
+            return set()
+        values = self.own.constrain(self.back(points))
+        found = set()
+        for i, (effects, exponent) in enumerate(
+            zip(self.centring.effects, self.exponents, strict=True)
+        ):
+            raw, scaled = (_mean_square(effects.moved(values, power)[0]) for power in (0.0, 1.0))
+            # Where s is too small for a number, s z is zero, and z may be anything.
+            if exponent and not np.all((raw > _FALLEN) & (scaled > 0)):
+                found.add(i)
+        return found
 
     def sample(self, *, inits: Float | None, **options: Any) -> SampleResult:
         """Run NUTS from points in the program's coordinates; see `BoundModel.sample`.
@@ -103,56 +125,92 @@ def coordinates_for(
     `bind` gives the density in which some effects are centred. Without draws, or effects that could
     be centred, the program's own coordinates are taken.
     """
-    exponents = () if near is None or centring is None else _chosen(own, near, centring)
+    exponents = () if near is None or centring is None else _chosen(own, near, centring, bind)
     if not any(exponents):
         return Coordinates(own, own)
     return Coordinates(own, bind(exponents), centring, exponents)
 
 
 def halfway(
-    own: BoundModel, centring: Centring | None, bind: Callable[[tuple[float, ...]], BoundModel]
-) -> Coordinates:
-    """The coordinates in which effects whose factor has powers are centred halfway."""
+    own: BoundModel,
+    centring: Centring | None,
+    bind: Callable[[tuple[float, ...]], BoundModel],
+    rise: Callable[[Coordinates], Float],
+) -> tuple[Coordinates, Float]:
+    """The coordinates in which effects are centred halfway, and points (S, P) to which they rise.
+
+    Effects whose factor has no powers stay as they are; so do those that end at a pole where the
+    others have risen, and all `rise` again.
+    """
     effects = () if centring is None else centring.effects
     exponents = tuple(0.5 if one.has_powers else 0.0 for one in effects)
-    if not any(exponents):
-        return Coordinates(own, own)
-    return Coordinates(own, bind(exponents), centring, exponents)
+    while True:
+        half = Coordinates(own, own)
+        if any(exponents):
+            half = Coordinates(own, bind(exponents), centring, exponents)
+        try:
+            points = rise(half)
+        except StancoresetError:
+            half.close()
+            raise
+        fallen = half.fallen(points)
+        if not fallen:
+            return half, points
+        half.bound.close()
+        exponents = tuple(0.0 if i in fallen else x for i, x in enumerate(exponents))
 
 
-def _chosen(own: BoundModel, near: Float, centring: Centring) -> tuple[float, ...]:
+def _chosen(
+    own: BoundModel,
+    near: Float,
+    centring: Centring,
+    bind: Callable[[tuple[float, ...]], BoundModel],
+) -> tuple[float, ...]:
     """The exponents that save most, one after the other."""
-    enough = max(_LOOKED_AT, DENSE_DRAWS * near.shape[1])
-    draws = near[:: max(1, len(near) // enough)]
+    dense = near.shape[1] <= DENSE_PARAMETERS
+    enough = max(_LOOKED_AT, _PER_PARAMETER * near.shape[1] * dense)
+    draws = near[:: max(1, len(near) // enough)][:enough]
     values = own.constrain(draws)
-    chosen = [0.0] * len(centring.effects)
-    least = _divergence(*_moved(own, draws, None, ()))
+
+    def apart(exponents: tuple[float, ...]) -> Float:
+        with bind(exponents) as bound:
+            moved = _moved(own, draws, centring, exponents)
+            return score_divergence(moved, bound.log_density_gradient(moved)[1])
+
+    chosen = (0.0,) * len(centring.effects)
+    least = score_divergence(draws, own.log_density_gradient(draws)[1])
     for i, effects in enumerate(centring.effects):
         for exponent in effects.exponents(values)[1:]:
-            tried = [*chosen[:i], exponent, *chosen[i + 1 :]]
-            found = _divergence(*_moved(own, draws, centring, tried))
-            _log.debug("%s ^ %g: divergence %.1f, was %.1f", effects.name, exponent, found, least)
-            if found < least - _SAVED:
+            tried = (*chosen[:i], exponent, *chosen[i + 1 :])
+            found = apart(tried)
+            _log.debug(
+                "%s ^ %g: %.1f apart, was %.1f", effects.name, exponent, found.mean(), least.mean()
+            )
+            if _saves(least, found):
                 chosen, least = tried, found
-    return tuple(chosen)
+    return chosen
+
+
+def _saves(before: Float, after: Float) -> bool:
+    """Whether scores are closer to a Gaussian's, beyond the noise of the draws, (S,) each."""
+    if not np.isfinite(after).all():
+        return False
+    saved = before - after
+    if not np.isfinite(saved).all():
+        return True
+    return bool(saved.mean() > max(_SAVED, _ERRORS * saved.std() / np.sqrt(len(saved))))
+
+
+def _mean_square(effects: Float) -> Float:
+    """Mean of squares at each point: (S, …) → (S,)."""
+    return np.asarray(np.mean(effects.reshape(len(effects), -1) ** 2, axis=1))
 
 
 def _moved(
     own: BoundModel, draws: Float, centring: Centring | None, exponents: Sequence[float]
-) -> tuple[Float, Float]:
-    """Draws with some effects centred, and the log Jacobians."""
+) -> Float:
+    """Draws with some effects centred."""
     if centring is None:
-        return draws, np.zeros(len(draws))
-    values, jacobian = centring.moved(own.constrain(draws), exponents)
-    return own.unconstrain(values), jacobian
-
-
-def _divergence(draws: Float, log_jacobian: Float) -> float:
-    """From draws to the best Gaussian, up to a constant."""
-    away = draws - draws.mean(axis=0)
-    with np.errstate(divide="ignore"):
-        if show_covariance(draws):
-            log_det = float(np.linalg.slogdet(away.T @ away / len(away))[1])
-        else:
-            log_det = float(np.log(np.mean(away**2, axis=0)).sum())
-    return 0.5 * log_det - float(np.mean(log_jacobian))
+        return draws
+    values, _ = centring.moved(own.constrain(draws), exponents)
+    return own.unconstrain(values)

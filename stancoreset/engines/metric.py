@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from stancoreset.engines.base import Float
 from stancoreset.errors import EngineError
@@ -33,6 +34,7 @@ __all__ = [
     "DENSE_PARAMETERS",
     "checked_metric",
     "inverse_metric",
+    "score_divergence",
     "show_covariance",
 ]
 
@@ -129,6 +131,40 @@ def inverse_metric(draws: Float, gradients: Float | None = None) -> Float:
         return np.asarray((kept + added) * variances)
     covariance = np.atleast_2d(np.cov(draws, rowvar=False))
     return np.asarray(kept * covariance + np.diag(added * variances))
+
+
+def score_divergence(draws: Float, gradients: Float) -> Float:
+    """How far the scores of the best Gaussian are from those of a density, at each draw, (S,).
+
+    It is ‖Σ^½ (g_s − ḡ) + Σ^-½ (θ_s − θ̄)‖² with the Σ of `inverse_metric`: zero for a Gaussian
+    whose Σ is exact, and large where one metric does not suit all of a density, as in a funnel.
+    It is infinite where a gradient is.
+
+    Parameters
+    ----------
+    draws, gradients : ndarray, shape (S, P)
+        As for `inverse_metric`.
+
+    Examples
+    --------
+    >>> draws = np.random.default_rng(0).normal(size=(100, 2))
+    >>> bool(score_divergence(draws, -draws).max() < 1e-12)
+    True
+    """
+    known = np.isfinite(gradients).all(axis=1)
+    apart = np.full(len(draws), np.inf)
+    if np.count_nonzero(known) < 2:
+        return apart
+    draws, gradients = draws[known], gradients[known]
+    away, force = draws - draws.mean(axis=0), gradients - gradients.mean(axis=0)
+    sigma = _of_scores(draws, gradients)
+    if sigma.ndim == 1:
+        left = force * np.sqrt(sigma) + away / np.sqrt(sigma)
+    else:  # with Σ = L Lᵀ the norm is that of Lᵀ g + L⁻¹ θ
+        root = np.linalg.cholesky(sigma)
+        left = force @ root + solve_triangular(root, away.T, lower=True).T
+    apart[known] = np.sum(left**2, axis=1)
+    return apart
 
 
 def _of_scores(draws: Float, gradients: Float) -> Float:

@@ -277,7 +277,7 @@ class StanliBound(Closing):
                 f"it has {', '.join(layout.shapes) or 'none'}"
             )
         keep = np.concatenate([layout.columns[name].ravel() for name in names]) + skip
-        rows = np.atleast_2d(draws)
+        rows = as_points(draws, self.n_params, self._compiled.name)
         out = np.empty((len(rows), len(keep)))
         # Not in threads, where bridgestan now and then fails to set up its call.
         streams = [self._model.new_rng(seed + index) for index in range(len(rows))]

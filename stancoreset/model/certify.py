@@ -14,22 +14,29 @@ from stancoreset.model.session import Session
 from stancoreset.posterior import (
     LEAST_DRAWS,
     Certificate,
+    Marginals,
     arviz,
     certify,
     leaves_no_doubt,
+    marginals_of,
     moment_match,
     moved_by,
+    too_many_divergences,
     too_short,
     unseen_mass,
     unvisited_mass,
 )
 from stancoreset.reference import Reference
+from stancoreset.rows import TOLERANCE
+from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import Coreset
 
 __all__ = ["CERTIFIED_DRAWS", "Chains", "Judge", "Known", "certificate_of_gaussian"]
 
 #: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
+# Numbers in gradients of the log weights: of ten thousand parameters at 500 draws, 40 MB.
+_GRADIENTS = 5_000_000
 # What a certificate says of chains and references, which no map of the draws changes.
 _OF_THE_CHAINS = ("divergences", "n_transitions", "rhat", "unseen", "unvisited", "against")
 
@@ -62,6 +69,11 @@ class Chains:
     def diagnostics(self) -> Mapping[str, Any]:
         """Divergent transitions and R̂, see `nuts_diagnostics`."""
         return nuts_diagnostics(self.posterior, self.quantities)
+
+    @property
+    def diverge(self) -> bool:
+        """Whether too many transitions diverged for any certificate."""
+        return too_many_divergences(**{k: v for k, v in self.diagnostics.items() if k != "rhat"})
 
     @property
     def longer(self) -> float:
@@ -114,7 +126,7 @@ class Judge:
         def look(at: np.ndarray) -> None:
             log_p[at] = density(draws[at], tick)
 
-        def judge(at: np.ndarray) -> Certificate:
+        def judge(at: np.ndarray, marginals: Marginals | None = None) -> Certificate:
             log_weights = log_p[at] - approximate[at]
             return certify(
                 log_weights,
@@ -126,8 +138,13 @@ class Judge:
                 against=self.session.against,
                 witness=density.told,
                 monte_carlo=chains.monte_carlo,
+                marginals=marginals,
                 **chains.diagnostics,
             )
+
+        def with_marginals(at: np.ndarray, certificate: Certificate) -> Certificate:
+            found = self._marginals(draws[at], certificate, log_p[at])
+            return certificate if found is None else judge(at, found)
 
         everything = np.ones(len(draws), dtype=bool)
         if staged and len(draws) >= count:
@@ -135,11 +152,11 @@ class Judge:
             look(first)
             certificate = judge(first)
             if leaves_no_doubt(certificate):
-                return certificate
+                return with_marginals(first, certificate)
             look(~first)
         else:
             look(everything)
-        return judge(everything)
+        return with_marginals(everything, judge(everything))
 
     def matched(self, posterior: Any, certificate: Certificate) -> tuple[Float, Certificate] | None:
         """Move certified draws to the full posterior by affine maps, and certify them.
@@ -161,6 +178,28 @@ class Judge:
             **{name: getattr(certificate, name) for name in _OF_THE_CHAINS},
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
+
+    def _marginals(self, draws: Float, certificate: Certificate, log_p: Float) -> Marginals | None:
+        """Marginals by gradients of the log weights, of many parameters in groups.
+
+        Rows on disk are read again for them only if they may change the verdict. There are none if
+        our evaluation of the gradients is not one of the log weights.
+        """
+        stored = isinstance(self.checked, StoredRows) and certificate.verdict == "certified"
+        if self.coreset is None or stored or not self.session.has_gradients:
+            return None
+        full = self.session.full_data(self.checked)
+        blocks = full.blocks
+        if blocks is None:
+            return None
+        some = slice(None, None, -(-draws.size // _GRADIENTS))
+        draws, log_weights = draws[some], certificate.log_weights[some]
+        value, gradient = full.log_density_gradient(draws)
+        with self.session.bind(self.checked, self.coreset) as bound:
+            own, along = bound.log_density_gradient(draws)
+        if not _are_equal(value - own, log_weights, np.abs(log_p)):
+            return None
+        return marginals_of(log_weights, gradient - along, draws, blocks, full.param_names)
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""
@@ -218,6 +257,12 @@ class Judge:
                 there = self.session.canonical(self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))
         return max(shares, default=float("nan"))
+
+
+def _are_equal(ours: Float, theirs: Float, sizes: Float) -> bool:
+    """Whether log weights, differences of numbers of such sizes, are the same up to a constant."""
+    apart = ours - theirs
+    return bool(np.ptp(apart) <= TOLERANCE * (1.0 + np.max(sizes)))  # false if one is not finite
 
 
 def certificate_of_gaussian(reference: Reference) -> Certificate | None:

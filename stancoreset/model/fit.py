@@ -153,8 +153,9 @@ class CoresetFit:
     def __repr__(self) -> str:
         certificate = self.certificate
         against = f", compared with {certificate.against}" if certificate.against else ""
+        judged = " by marginals" if certificate.by_marginals else ""
         return (
-            f"CoresetFit({certificate.verdict}: {self.made_of}, "
+            f"CoresetFit({certificate.verdict}{judged}: {self.made_of}, "
             f"importance efficiency {percent(certificate.efficiency)}, "
             f"Pareto k̂ {certificate.khat:.2f}{against}, {self.seconds:.1f} s)"
         )

@@ -24,7 +24,7 @@ from stancoreset.checks import check_flag, check_path
 from stancoreset.errors import OptionError, OutputError, StancoresetError
 from stancoreset.files import atomic_path, is_temporary, read_numbers, reading, remove_leftovers
 from stancoreset.model.checksums import CHECKSUMS, read_checksums, record, require_unchanged
-from stancoreset.posterior import Certificate, arviz, certify
+from stancoreset.posterior import Certificate, Marginals, arviz, certify
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.reference import GaussianFit, Reference
 from stancoreset.rows import Blocks, Matrix
@@ -466,6 +466,11 @@ def _save_certificate(certificate: Certificate, path: Path) -> None:
     )
     with atomic_path(path / "certificate.csv") as temporary:
         table.to_csv(temporary, index=False)
+    if certificate.marginals is None:
+        (path / _MARGINALS).unlink(missing_ok=True)
+        return
+    with atomic_path(path / _MARGINALS) as temporary:
+        certificate.marginals.to_frame().to_csv(temporary, index=False)
 
 
 def _load_certificate(path: Path) -> Certificate:
@@ -494,7 +499,16 @@ def _load_certificate(path: Path) -> Certificate:
             ess_tail=kept("ess_tail"),
             heavy=heavy,
         ),
+        marginals=_load_marginals(path / _MARGINALS),
     )
+
+
+def _load_marginals(path: Path) -> Marginals | None:
+    """What a certificate says of marginals; None of earlier versions, and of few parameters."""
+    if not path.exists():
+        return None
+    with reading(path):
+        return Marginals.of_frame(read_numbers(path))
 
 
 _FILES: dict[str, tuple[str, ...]] = {
@@ -503,8 +517,9 @@ _FILES: dict[str, tuple[str, ...]] = {
     "posterior": ("posterior.nc",),
     "certificate": ("certificate.csv",),
 }
-# A coreset's control variate, if it has one.
-_BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",)}
+# A coreset's control variate, if it has one, and a certificate's marginals.
+_MARGINALS = "marginals.csv"
+_BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",), "certificate": (_MARGINALS,)}
 _STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))
 _RESULTS = (COMPANION, PROGRAM, "report.json", "report.md", "report.html", "laplace.nc")
 # Files of the command line, which versions without checksums did not list.

@@ -1,4 +1,15 @@
-"""The length of chains: as much longer as their Monte-Carlo errors require, within bounds."""
+"""The length of chains: as much longer as their Monte-Carlo errors require, within bounds.
+
+All draws that a user asks for are kept. Where chains become longer than that, and draws of
+thousands of parameters would fill memory, every k-th draw is kept, but no fewer than were asked
+for. That loses next to nothing of what they became longer for: of a parameter whose draws have the
+autocorrelation ρ^t, as an AR(1) process, n draws are worth n (1 − ρ)/(1 + ρ), and every k-th
+
+    n/k · (1 − ρ^k)/(1 + ρ^k)
+
+which for 4,000 draws worth 150 is 1 % less with k = 5. Draws are not written to disk in its place:
+all that reads them afterwards, such as R̂ of every parameter, would read them again and again.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +30,8 @@ MOST_LONGER, MARGIN = 10.0, 1.25
 _HOPELESS = 3.0
 # Largest factor by which warm-up grows with longer chains.
 _WARMER = 3
-# Largest number of transitions of all chains; of values in their draws (160 MB), unless the first
-# ones have more; and draws that are kept however many values they have, ten times those needed.
+# Largest number of transitions of all chains; of values in their draws (160 MB, but up to twice the
+# first ones'); and draws that are kept however many values they have, ten times those needed.
 _MOST_DRAWS, _MOST_NUMBERS, _KEPT = 100_000, 20_000_000, 4_000
 
 
@@ -45,12 +56,13 @@ def factor(needed: float, room: float = MOST_LONGER) -> float:
 def lengthened(nuts: NUTS, longer: float, posterior: Any, *, warmer: bool) -> NUTS:
     """The options of chains that are so many times as long, with draws like a posterior's.
 
-    Longer chains keep every second draw, or fewer, of thousands of parameters: each tells little
-    that its neighbours do not tell. If `warmer`, their warm-up is longer too.
+    Of thousands of parameters longer chains keep every second draw, or fewer, but no fewer draws
+    than the shorter ones. If `warmer`, their warm-up is longer too.
     """
     if warmer and longer > 1:
         nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))
-    thin = nuts.thin * math.ceil(longer / kept(posterior, nuts.chains * nuts.draws))
+    bounded = math.ceil(longer / kept(posterior, nuts.chains * nuts.draws))
+    thin = nuts.thin * max(1, min(bounded, math.floor(longer)))
     return replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling), thin=thin)
 
 

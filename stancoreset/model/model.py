@@ -1169,6 +1169,27 @@ class CoresetModel(Closing):
 
         return pd.DataFrame(self._adopted.weaving, columns=["line", "statement", "role", "why"])
 
+    def explain_observation(self) -> str:
+        """What one observation is, and what data it has, in words.
+
+        Examples
+        --------
+        >>> code = '''
+        ... data { int N; vector[N] y; } parameters { real b; }
+        ... model { for (n in 2:N) y[n] ~ normal(b * y[n - 1], 1); }'''
+        >>> said = CoresetModel(stan_code=code, engine="stanli").explain_observation()
+        >>> print(said.replace(". ", ".\\n"))
+        An observation is one of N, with its own y.
+        What it carries along is found once from the full data: row_number, y_before.
+        """
+        program = self.program
+        own = ", ".join(program.given_rows)
+        about = f"An observation is {program.observation}"
+        about += f", with its own {own}." if own else "."
+        carried = ", ".join(program.carried({d.name for d in self._adopted.original.tree.known}))
+        found = f" What it carries along is found once from the full data: {carried}."
+        return about + (found if carried else "")
+
     @property
     def seen(self) -> tuple[str, ...]:
         """Variables through which parameters reach the rows, in whose coordinates ψ is written.

@@ -82,6 +82,7 @@ FILES = {
     "laplace.nc": "draws of the reference, where the log likelihood was matched",
     "reference.npz": "the reference's draws on the unconstrained scale",
     "certificate.csv": "draws that were evaluated on the full data, with their importance weights",
+    "marginals.csv": "what the full data change of each of many parameters' means and sds",
     "comparison.csv": "coreset posterior and reference, parameter by parameter; this file and the "
     "pictures come with a run of the command line",
     "density.png": "their marginal densities",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import Float, StanData, show_covariance
+from stancoreset.engines import Float, StanData
 from stancoreset.errors import (
     CertificateError,
     ControlError,
@@ -248,12 +248,9 @@ class Rounds:
         return first.reference.diverged and self._may_be_careful(first)
 
     def _may_be_careful(self, attempt: Attempt) -> bool:
-        """Whether the user leaves the chains' steps open, and a dense metric is known."""
-        asked = self.pipeline.plan.nuts
-        if asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric:
-            return False
-        near = self.pipeline.near(attempt.reference, attempt.known)
-        return near is not None and show_covariance(near)
+        """Whether its chains could take small steps at little cost."""
+        pipeline = self.pipeline
+        return pipeline.may_be_careful(pipeline.near(attempt.reference, attempt.known))
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""

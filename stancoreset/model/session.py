@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -150,6 +150,11 @@ class Session:
     def against(self) -> str:
         """What the certificate compares with, if not all rows; see `Certificate`."""
         return ""
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether gradients of all rows can be evaluated."""
+        return True
 
     @property
     def in_process(self) -> bool:
@@ -636,15 +641,31 @@ class Session:
         """
         data = {**self.no_rows(checked), **self.control_data(control)}
         inits = inits[: nuts.chains]
-        bound = self.density().bind(data)
         if near is None:
-            start = self._start(bound, data, inits) if self.engine.in_process else (inits, None)
-            rough = _rough_draws(bound, nuts, seed, *start)
+            rough = self._rough(data, nuts, seed, inits)
             inits, near = rough[:, -1], np.concatenate(list(rough))
-        with self._coordinates(bound, data, near) as moving:
+        with self._coordinates(self.density().bind(data), data, near) as moving:
             inv_metric = _metric(moving.bound, moving.of(near))
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
+
+    def _rough(self, data: StanData, nuts: NUTS, seed: int, inits: Float) -> Float:
+        """Draws of short trajectories, (chains, draws, P): gradients there show the metric.
+
+        In a program's own coordinates chains would start where the scale of effects is far too
+        large, and would have to come back.
+        """
+
+        def rise(half: Coordinates) -> Float:
+            return _top(half, inits[:1]) if self.engine.in_process else half.of(inits)
+
+        half, points = self.halfway(data, rise)
+        with half:
+            widths = _squared_widths(half.bound, points[0]) if self.engine.in_process else None
+            short = replace(_ROUGH, chains=nuts.chains, parallel_chains=nuts.parallel_chains)
+            starts = np.resize(half.back(points), inits.shape)
+            options = vars(short.completed(widths))
+            return half.sample(seed=seed, inits=starts, **options).unconstrained
 
     def quadratic_seconds(self, checked: StanData) -> float:
         """Seconds that a gradient of prior times quadratic takes, on an engine in this process."""
@@ -654,23 +675,23 @@ class Session:
         with self.density().bind(data) as bound:
             return min(_seconds_of_gradient(bound) for _ in range(_TIMED))
 
-    def _start(self, bound: BoundModel, data: StanData, inits: Float) -> tuple[Float, Float]:
-        """Points near the mass of a density that costs little, and its squared widths there."""
-        top, squared = _top(bound, inits)
-        centring = self._centring
-        if centring is None or not centring.one_sided(bound.constrain(top[:1])):
-            return top, squared
-        with self.halfway(data) as half:
-            mode = _both_sides(half, top[:1])
-        return np.tile(mode, (len(inits), 1)), _squared_widths(bound, mode[0])
-
     def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
         return coordinates_for(bound, near, self._centring, lambda some: self._moved(data, some))
 
-    def halfway(self, data: StanData) -> Coordinates:
-        """A density bound to `data` in coordinates whose modes are near its mass."""
-        return halfway(self.density().bind(data), self._centring, partial(self._moved, data))
+    def halfway(
+        self, data: StanData, rise: Callable[[Coordinates], Float]
+    ) -> tuple[Coordinates, Float]:
+        """A density bound to `data` in coordinates whose modes are near its mass, and points there.
+
+        See `stancoreset.engines.coordinates.halfway`.
+        """
+        return halfway(self.density().bind(data), self._centring, partial(self._moved, data), rise)
+
+    @property
+    def has_scaled_effects(self) -> bool:
+        """Whether the program scales effects, s z, that an engine in this process may move."""
+        return self._centring is not None and any(e.has_powers for e in self._centring.effects)
 
     @cached_property
     def _centring(self) -> Centring | None:
@@ -924,21 +945,23 @@ def in_memory(checked: StanData) -> StanData:
     return checked.sample if isinstance(checked, StoredRows) else checked
 
 
-def _top(bound: BoundModel, inits: Float) -> tuple[Float, Float]:
-    """The mode of a density that costs little, for each chain, and its squared widths there."""
-    around = GaussianFit(inits[0], sparse.eye_array(inits.shape[1]))
-    density = around.whitened(bound.log_density_gradient)
-    mode = inits[0] + climb(density, np.zeros(inits.shape[1]), max_iter=_STEPS_UP).theta
-    return np.tile(mode, (len(inits), 1)), _squared_widths(bound, mode)
+def _top(half: Coordinates, point: Float) -> Float:
+    """The mode of a density that costs little, (1, P), from a point in the program's coordinates.
 
-
-def _both_sides(half: Coordinates, point: Float) -> Float:
-    """A point (1, P) from which climbs with effects centred halfway brought them to both sides."""
+    Effects that lie on one side of zero stand for an intercept that is not where it belongs: then
+    further climbs bring them to both.
+    """
+    start = half.of(point)[0]
+    around = GaussianFit(start, sparse.eye_array(len(start)))
+    density = around.whitened(half.bound.log_density_gradient)
+    top = start + climb(density, np.zeros(len(start)), max_iter=_STEPS_UP).theta
     for _ in range(_CLIMBS):
-        point = half.back(ascend(half.bound, half.of(point)[0])[None])
-        if half.centring is None or not half.centring.one_sided(half.own.constrain(point)):
+        if half.centring is None:
             break
-    return point
+        if not half.centring.one_sided(half.own.constrain(half.back(top[None]))):
+            break
+        top = ascend(half.bound, top)
+    return top[None]
 
 
 def _squared_widths(bound: BoundModel, theta: Float) -> Float:
@@ -950,15 +973,6 @@ def _seconds_of_gradient(bound: BoundModel) -> float:
     started = time.perf_counter()
     bound.log_density_gradient(np.zeros((1, bound.n_params)))
     return time.perf_counter() - started
-
-
-def _rough_draws(
-    bound: BoundModel, nuts: NUTS, seed: int, inits: Float, inv_metric: Float | None
-) -> Float:
-    """Draws of short trajectories, (chains, draws, P): gradients there show the metric."""
-    short = replace(_ROUGH, chains=nuts.chains, parallel_chains=nuts.parallel_chains)
-    options = vars(short.completed(inv_metric))
-    return bound.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options).unconstrained
 
 
 def _metric(bound: BoundModel, near: Float) -> Float:

@@ -193,15 +193,20 @@ class Settling:
             return replace(reference, unsettled=_clause(error))
 
     @property
-    def _size(self) -> int:
-        """Rows of the subsample; all, if it would hardly be smaller."""
+    def _climbed(self) -> int:
+        """Rows of the subsample on which climbs are made."""
         wanted = max(_LEAST_ROWS, _ROWS_PER_PARAMETER * self.full.n_params)
-        return wanted if _FEWER * wanted <= self.full.n_obs else self.full.n_obs
+        return min(wanted, self.full.n_obs)
+
+    @property
+    def _size(self) -> int:
+        """Rows of the subsample for turns; all, if it would hardly be smaller."""
+        return self._climbed if _FEWER * self._climbed <= self.full.n_obs else self.full.n_obs
 
     def _some_rows(self) -> BoundModel | FullData:
-        """The subsample; processes, which read rows for every point, receive it at once."""
+        """Rows for climbs; processes, which read rows for every point, receive them at once."""
         make = self.full.sampled if self.full.in_process else self.full.subsample
-        return make(self._size, np.random.default_rng(self.seed))
+        return make(self._climbed, np.random.default_rng(self.seed))
 
     @cached_property
     def _unseen(self) -> NDArray[np.bool_]:
@@ -220,13 +225,16 @@ class Settling:
     def _rough_modes(self) -> Float:
         """Ends of short optimisations on a subsample, the highest first, (chains, P).
 
-        With effects centred halfway they end near the mass, or at a pole where the scale is zero;
-        in a program's own coordinates where the scale is far too large.
+        With effects centred halfway they end near the mass, in a program's own coordinates where
+        the scale is far too large.
         """
-        if not self._unseen.any():
-            with suppress(ReferenceFitError), self.session.halfway(self._few) as half:
-                if half.centring is not None:
-                    return half.back(self._ends(self._counted(half)))
+        if self.session.has_scaled_effects and not self._unseen.any():
+            with suppress(ReferenceFitError):
+                half, ends = self.session.halfway(
+                    self._few, lambda some: self._ends(self._counted(some))
+                )
+                with half:
+                    return half.back(ends)
         with self._some_rows() as small:
             if self._unseen.any():
                 start = np.zeros(small.n_params)
@@ -245,12 +253,12 @@ class Settling:
 
     def _counted(self, half: Coordinates) -> CountedDensity:
         """The subsample's density in some coordinates."""
-        return CountedDensity(half.bound, self.full.passes, self._size / self.full.n_obs)
+        return CountedDensity(half.bound, self.full.passes, self._climbed / self.full.n_obs)
 
     @property
     def _few(self) -> StanData:
-        """The data of the subsample."""
-        return self.full.some(self._size, np.random.default_rng(self.seed))
+        """The data of the subsample for climbs."""
+        return self.full.some(self._climbed, np.random.default_rng(self.seed))
 
     def _around(self, few: FullData, psi: Float) -> tuple[GaussianFit, Expansion]:
         """Widths and Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
@@ -392,10 +400,12 @@ class Settling:
         psi, there = (self.session.seen(self.checked, some) for some in (draws, ends))
         low, high = psi.min(axis=0), psi.max(axis=0)
         # Modes of a subsample lie √(N/n) times as far from the posterior's.
-        margin = 0.5 * (high - low) * np.sqrt(full.n_obs / self._size)
+        margin = 0.5 * (high - low) * np.sqrt(full.n_obs / self._climbed)
         outside = np.any((there < low - margin) | (there > high + margin), axis=1)
-        plausible = full.log_density(ends) >= np.min(full.log_density(draws[:_LOOKED_AT]))
-        left = settled.expansion.left(self._here(whole, there))
+        at_ends, at_draws = self._here(whole, there), settled.seen.log_likelihood
+        density = at_ends.log_likelihood + full.log_prior(ends)
+        plausible = density >= np.min(at_draws + full.log_prior(draws[: len(at_draws)]))
+        left = settled.expansion.left(at_ends)
         unknown = left > np.max(settled.expansion.left(settled.seen)) + _UNKNOWN
         suspects = ends[outside & plausible & unknown]
         return len(suspects) > 0 and self._stays(
@@ -411,18 +421,24 @@ class Settling:
         """
         if self._unseen.any():
             return starts
-        with self.session.halfway(self._few) as half:
+
+        def rise(half: Coordinates) -> Float:
             gaussian = moments(half.of(draws), self.full.blocks)
             density = gaussian.whitened(self._counted(half).log_density_gradient)
             away = gaussian.standardised(half.of(starts)).T
             tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
-            return half.back(gaussian.mean + np.array(tops) @ gaussian.chol.T)
+            return np.asarray(gaussian.mean + np.array(tops) @ gaussian.chol.T)
+
+        half, tops = self.session.halfway(self._few, rise)
+        with half:
+            return half.back(tops)
 
     def _stays(self, starts: Float, draws: Float, low: Float, high: Float) -> bool:
         """Whether a chain from one of the starts stays where the rows see other values.
 
         With hundreds of effects the top of a density is far from its mass: there scales are larger
         and effects are hardly shrunk. Chains leave it within a few trajectories, but no other mode.
+        Where they stay, the density must be no lower than at the draws, on the rows that they read.
         """
         inv_metric = inverse_metric(draws)
         nuts = NUTS(
@@ -433,12 +449,14 @@ class Settling:
             parallel_chains=self.nuts.parallel_chains,
         )
         options = vars(nuts.completed(inv_metric))
-        with self.full.subsample(self._size, np.random.default_rng(self.seed)) as small:
+        with self.full.subsample(self._climbed, np.random.default_rng(self.seed)) as small:
             found = small.sample(
                 seed=self.seed, inits=starts, inv_metric=inv_metric, **options
-            ).unconstrained
-        psi = self.session.seen(self.checked, found[:, -1])
-        stays = np.any((psi < low) | (psi > high), axis=1)
+            ).unconstrained[:, -1]
+            there = small.log_density(found)
+            here = small.log_density(draws[:_LOOKED_AT])
+        psi = self.session.seen(self.checked, found)
+        stays = np.any((psi < low) | (psi > high), axis=1) & (there >= np.min(here))
         _log.debug("%d of %d chains stay at another mode", stays.sum(), len(stays))
         return bool(np.any(stays))
 

@@ -24,7 +24,6 @@ from stancoreset.engines import (
     RowModel,
     SampleResult,
     StanData,
-    show_covariance,
 )
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge, Known
@@ -120,16 +119,15 @@ _MANY = 0.7
 # Steps of a trajectory in so many dimensions, beyond which they grow as the root of these: 15 were
 # seen with 500 and with 2,000 groups, 31 with 5,000 and 63 with 10,000.
 _STEPS, _STEPS_AT = 15, 1_000
-# How many times chains may become longer before rows are read.
-_PROLONGED = 3
+# How many times chains may run again before rows are read.
+_AGAIN = 4
 # References whose draws are near the posterior.
 _NEAR_BY = (SETTLED, "draws", "pilot")
 
 
 def careful(nuts: NUTS) -> NUTS:
-    """The options with small steps for a dense metric that is known, unless the user says more."""
-    asked = nuts.iter_warmup is not None or nuts.adapt_delta is not None or nuts.metric
-    return nuts if asked else replace(nuts, adapt_delta=_CAREFUL)
+    """The options with small steps, for a dense metric that is known."""
+    return replace(nuts, adapt_delta=_CAREFUL)
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,9 @@ class Pipeline:
             else:
                 result = self.sample(reference, coreset, None if like is None else like.known)
                 if like is None:
-                    result = self._long_enough(result, judge, reference, coreset)
+                    result, sounder = self._sound(result, judge, reference, coreset)
+                    if sounder is not reference:
+                        self._keep("reference", reference := sounder)
             native = result.native
             posterior = self._container(result, coreset)
             self._keep("posterior", posterior)
@@ -354,10 +354,17 @@ class Pipeline:
                 self.folder.keep(step, value)
 
     def _described(self, coreset: Coreset) -> Coreset:
-        """The coreset with its rows' data: the variables that the user gave."""
+        """The coreset with its rows' data: the variables that the user gave, and cells' places."""
+        program = self.session.program
         given = {variable.name for variable in self.session.adopted.original.data}
-        rows = {name: axis for name, axis in self.session.program.rows.items() if name in given}
-        return replace(coreset, columns=row_columns(self.session.rows(self.checked, coreset), rows))
+        own = {name: name for name in program.rows if name in given} | program.values_of_cells
+        data = self.session.rows(self.checked, coreset)
+        columns = row_columns(
+            {name: data.get(row, ()) for name, row in own.items()},
+            {name: program.rows[row] for name, row in own.items()},
+        )
+        places = program.numbers_of_cells(self.checked, coreset.indices)
+        return replace(coreset, columns={**places, **columns})
 
     def _container(self, result: SampleResult, coreset: Coreset | None) -> arviz.Container:
         """A result of sampling as an ArviZ container."""
@@ -402,7 +409,10 @@ class Pipeline:
     def _prefers_series(self, session: Session, full: FullData) -> bool:
         """Whether Hermite series take the place of draws that the user did not ask for."""
         plan, asked = self.plan, self.plan.selection
-        if asked.projection or asked.draws or plan.options or is_in_the_loop(plan.method):
+        # A round at own draws asks for more of them, of which groups' series have no need.
+        grouped = self.source is not None and full.n_params >= MANY and full.blocks is not None
+        draws = asked.draws is not None and not grouped
+        if asked.projection or draws or plan.options or is_in_the_loop(plan.method):
             return False
         # Series of all rows along thousands of coordinates fill the memory.
         if full.n_params >= MANY and (full.blocks is None or plan.method not in _BY_GROUP):
@@ -637,7 +647,7 @@ class Pipeline:
         """Run NUTS on the coreset, of which draws may be `known`."""
         plan, near = self.plan, self.near(reference, known)
         nuts = plan.nuts
-        if reference.diverged and near is not None and show_covariance(near):
+        if reference.diverged and self.may_be_careful(near):
             nuts = careful(nuts)
         if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
             dense = near.shape[1] <= DENSE_PARAMETERS
@@ -654,29 +664,49 @@ class Pipeline:
                 near=near,
             )
 
-    def _long_enough(
-        self, result: SampleResult, judge: Judge, reference: Reference, coreset: Coreset
-    ) -> SampleResult:
-        """The same chains, or longer ones while no certificate could accept their length.
+    def may_be_careful(self, near: Float | None) -> bool:
+        """Whether a dense metric is known, and the user leaves the chains' steps open."""
+        asked = self.plan.nuts
+        fixed = asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric
+        return not fixed and near is not None and near.shape[1] <= DENSE_PARAMETERS
 
-        No row is read for chains whose Monte-Carlo errors alone exceed what is promised.
+    def _sound(
+        self, result: SampleResult, judge: Judge, reference: Reference, coreset: Coreset
+    ) -> tuple[SampleResult, Reference]:
+        """Chains that a certificate may accept, as far as further ones help.
+
+        No row is read for chains that diverge, or whose Monte-Carlo errors alone exceed what is
+        promised: they are followed by chains of smaller steps, where that costs little, and by
+        longer ones. The reference remembers that its chains diverge.
         """
         plan, nuts, longer = self.plan, self.plan.nuts, 1.0
-        for turn in range(_PROLONGED * plan.refines):
+        for turn in range(_AGAIN * plan.refines):
             chains = judge.chains(self._container(result, coreset))
             more = factor(chains.longer, room(longer * nuts.chains * nuts.iter_sampling))
-            if more == 1:
+            if (
+                chains.diverge
+                and not reference.diverged
+                and self.may_be_careful(self.near(reference, chains.known))
+            ):
+                reference = replace(reference, diverged=True)
+                self.stages.note("Chains again with smaller steps, for divergent transitions")
+            elif more == 1:
                 break
+            else:
+                self.stages.note(
+                    f"Chains {longer * more:.2g} times as long, for their Monte-Carlo error"
+                )
+                ahead = (
+                    "fewer chains or max_rounds=1 take less, and leave a larger Monte-Carlo error"
+                )
+                self.stages.foresee("Longer chains", more * result.seconds, ahead)
             longer *= more
-            self.stages.note(f"Chains {longer:.2g} times as long, for their Monte-Carlo error")
-            ahead = "fewer chains or max_rounds=1 take less, and leave a larger Monte-Carlo error"
-            self.stages.foresee("Longer chains", more * result.seconds, ahead)
             warmer = not self.keeps_metric(reference, chains.known)
             changed = lengthened(nuts, longer, chains.posterior, warmer=warmer)
             below = plan.engine_output_dir and Path(plan.engine_output_dir) / f"longer_{turn + 1}"
             here = replace(self, plan=replace(plan, nuts=changed, engine_output_dir=below))
             result = here.sample(reference, coreset, chains.known)
-        return result
+        return result, reference
 
     def keeps_metric(self, reference: Reference, known: Known) -> bool:
         """Whether chains know their metric from those that are `known`: no warm-up finds it."""

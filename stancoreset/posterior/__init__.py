@@ -16,7 +16,7 @@ from stancoreset.posterior.certificate import (
     Verdict,
     certify,
     leaves_no_doubt,
-    percent,
+    too_many_divergences,
     too_short,
 )
 from stancoreset.posterior.comparison import compare, summarise, weighted_quantiles
@@ -26,10 +26,12 @@ from stancoreset.posterior.corrected import (
     systematic_resample,
     taken_draws,
 )
+from stancoreset.posterior.digits import percent
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
+from stancoreset.posterior.marginals import Marginals, marginals_of
 from stancoreset.posterior.moment_matching import moment_match
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors
 
@@ -41,6 +43,7 @@ __all__ = [
     "Certificate",
     "Evidence",
     "Loo",
+    "Marginals",
     "NamedPosterior",
     "Verdict",
     "card",
@@ -54,6 +57,7 @@ __all__ = [
     "leave_one_out",
     "leaves_no_doubt",
     "loo_compare",
+    "marginals_of",
     "moment_match",
     "moved_by",
     "percent",
@@ -63,6 +67,7 @@ __all__ = [
     "summarise",
     "systematic_resample",
     "taken_draws",
+    "too_many_divergences",
     "too_short",
     "unseen_mass",
     "unvisited_mass",

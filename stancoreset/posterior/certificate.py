@@ -53,6 +53,14 @@ the only summaries that it has. So it is from 0.35 on, if the error of the stand
 exceeds 0.05: squares have twice the k̂, and above 0.7 their means cannot be relied on. A shift of z
 by 0.1 makes the median the 46 % or the 54 % quantile.
 
+Of thousands of groups each may leave very little, and all together enough to make the weights
+uneven, and their noise larger than what is asked of a single mean. Where only that withholds a
+certificate, marginals are judged in place of the weights by the same rule, from gradients of the
+log weights (`stancoreset.posterior.marginals`). `Certificate.by_marginals` says so, since less is
+promised then: nothing of the joint distribution of many groups, but of the means of averages over
+all of them. Where gradients do not explain what the weights move, as in funnels of groups of two
+rows, marginals are unknown.
+
 References
 ----------
 Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance sampling",
@@ -74,7 +82,9 @@ from stancoreset.engines import Float
 from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import HEAVY, PRECISE, UNRELIABLE, MonteCarlo
 from stancoreset.posterior.cards import card
+from stancoreset.posterior.digits import percent
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
+from stancoreset.posterior.marginals import Marginals
 
 __all__ = [
     "VERDICT_COLORS",
@@ -82,7 +92,7 @@ __all__ = [
     "Verdict",
     "certify",
     "leaves_no_doubt",
-    "percent",
+    "too_many_divergences",
     "too_short",
 ]
 
@@ -202,6 +212,17 @@ class Certificate:
         Parameters whose tails are heavy, by the Pareto k̂ of their draws, with the number of
         elements: they are judged by their quantiles. `mcse_mean` and `mcse_sd` are then those
         of their normal scores, which are the same on every scale. Empty if there are none.
+    marginals : Marginals, optional
+        What the full data change of each parameter, where there are many, those of groups, and
+        all rows are available; otherwise None, also if it is unknown. `Marginals.to_frame` has all
+        of them.
+    by_marginals : bool
+        Whether the verdict is that of the `marginals`, because `weights`, which are those of all
+        parameters together, would not certify. ``"certified"`` then means that mean and standard
+        deviation of every single parameter are right within the same bounds, and so are the means
+        of averages over all groups. It does *not* mean that `weights` are even: the joint
+        distribution of many groups, such as which of them is the largest, or how much they differ
+        in one draw, is not promised.
     """
 
     khat: float
@@ -227,6 +248,15 @@ class Certificate:
     ess_bulk: float = float("nan")
     ess_tail: float = float("nan")
     heavy_tails: str = ""
+    marginals: Marginals | None = field(default=None, repr=False)
+    by_marginals: bool = False
+
+    @property
+    def moved(self) -> tuple[float, float]:
+        """What the weights that were judged change of a mean and of a standard deviation."""
+        if self.by_marginals and self.marginals is not None:
+            return self.marginals.moved
+        return self.mean_shift, self.sd_change
 
     @property
     def efficiency(self) -> float:
@@ -239,7 +269,7 @@ class Certificate:
 
         It exceeds one only if the chains' length, not the weights, spoils the verdict.
         """
-        return _longer((self.mean_shift, self.sd_change), (self.mcse_mean, self.mcse_sd))
+        return _longer(self.moved, (self.mcse_mean, self.mcse_sd))
 
     @property
     def longer_beside(self) -> float:
@@ -247,9 +277,9 @@ class Certificate:
 
         What other rows cannot change, since the weights move little, longer chains can.
         """
-        moved, errors = (self.mean_shift, self.sd_change), (self.mcse_mean, self.mcse_sd)
-        together = _together(moved, MonteCarlo(*errors))
-        return _longer(moved, errors, _MOVED) if self._spoiled_only_by(bool(together)) else 1.0
+        errors = self.mcse_mean, self.mcse_sd
+        together = _together(self.moved, MonteCarlo(*errors))
+        return _longer(self.moved, errors, _MOVED) if self._spoiled_only_by(bool(together)) else 1.0
 
     @property
     def unmixed(self) -> bool:
@@ -273,7 +303,7 @@ class Certificate:
         Chains that diverge and disagree are not draws of the coreset posterior, so that their
         weights say nothing about a coreset whose held-out error is small.
         """
-        if not _too_many(self.divergences, self.n_transitions):
+        if not too_many_divergences(self.divergences, self.n_transitions):
             return False
         unmixed, unseen = self.rhat > RHAT_MIXED, self.unvisited > _UNSEEN
         astray = unmixed and self.heldout_error <= HELDOUT_CERTIFIED and not unseen
@@ -288,7 +318,8 @@ class Certificate:
         """All fields but the arrays, as plain values for a report."""
         plain = {k: v for k, v in vars(self).items() if not isinstance(v, np.ndarray)}
         texts = {name: plain[name] or None for name in ("against", "witness", "heavy_tails")}
-        return {**plain, **texts, "reasons": list(self.reasons)}
+        marginals = None if self.marginals is None else self.marginals.describe()
+        return {**plain, **texts, "reasons": list(self.reasons), "marginals": marginals}
 
     def expectation(self, values: ArrayLike) -> Float:
         """Estimate an expectation under the full posterior from values at the certified draws.
@@ -321,6 +352,7 @@ class Certificate:
             f"{self.verdict}: importance efficiency {percent(self.efficiency)} "
             f"({self.n_draws:,} draws), Pareto k̂ {self.khat:.2f}, "
             f"held-out error {self.heldout_error:.2g}"
+            + (f"; judged by {self.marginals}" if self.by_marginals else "")
             + self.precision
             + (f"; judged by quantiles: {self.heavy_tails}" if self.heavy_tails else "")
             + (f"; against {self.against}" if self.against else "")
@@ -352,6 +384,13 @@ class Certificate:
             (
                 "weights move a mean, an sd by",
                 known(self.mean_shift, f"{self.mean_shift:.2g} sd, {100 * self.sd_change:.2g} %"),
+            ),
+            ("marginals", "" if self.marginals is None else str(self.marginals)),
+            (
+                "judged by",
+                "marginals; the joint distribution of many groups is not promised"
+                if self.by_marginals
+                else "",
             ),
             ("largest R̂", known(self.rhat, f"{self.rhat:.3f}")),
             (
@@ -391,15 +430,6 @@ class Certificate:
         )
 
 
-def percent(share: float) -> str:
-    """A share as text, to three digits, or four above 99 %, so that 99.97 % is not 100 %.
-
-    >>> percent(0.73456), percent(0.9997), percent(1.0)
-    ('73.5 %', '99.97 %', '100 %')
-    """
-    return f"{100 * share:.{4 if share > 0.99 else 3}g} %"
-
-
 def certify(
     log_weights: ArrayLike,
     heldout_error: float = float("nan"),
@@ -414,6 +444,7 @@ def certify(
     unvisited: float = float("nan"),
     witness: str = "",
     monte_carlo: MonteCarlo = MonteCarlo(),  # noqa: B008
+    marginals: Marginals | None = None,
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -431,6 +462,8 @@ def certify(
         See `Certificate`.
     monte_carlo : MonteCarlo
         From `stancoreset.posterior.arviz.worst_monte_carlo` of all draws.
+    marginals : Marginals, optional
+        From `stancoreset.posterior.marginals.marginals_of`.
 
     Raises
     ------
@@ -455,10 +488,18 @@ def certify(
     check_is("against", against, str, "a string")
     check_is("witness", witness, str, "a string")
     check_is("monte_carlo", monte_carlo, MonteCarlo, "what worst_monte_carlo gives")
+    if marginals is not None:
+        check_is("marginals", marginals, Marginals, "what marginals_of gives")
     raw = usable_log_weights(log_weights)
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
-    verdict, reasons = _verdict(khat, ess, len(raw), heldout_error, (shift, change), monte_carlo)
+    usable = khat <= KHAT_CORRECTED and ess >= _ESS_CORRECTED * len(raw)
+    ways = ((khat, ess / len(raw)),)
+    reasons = _reasons(ways, heldout_error, (shift, change), monte_carlo)
+    by_marginals = bool(reasons) and marginals is not None and _hold(marginals, heldout_error)
+    if by_marginals and marginals is not None:
+        reasons = _together(marginals.moved, monte_carlo)
+    verdict = _verdict(reasons, usable, heldout_error)
     missed = (
         *_missed(divergences, n_transitions, unseen, rhat, unvisited),
         *_imprecise(monte_carlo),
@@ -489,6 +530,8 @@ def certify(
         ess_bulk=monte_carlo.ess_bulk,
         ess_tail=monte_carlo.ess_tail,
         heavy_tails=monte_carlo.heavy,
+        marginals=marginals,
+        by_marginals=by_marginals,
     )
 
 
@@ -532,13 +575,18 @@ def too_short(
     >>> too_short(MonteCarlo(mean=0.02, sd=0.1), rhat=1.2)
     1.0
     """
-    if _too_many(divergences, n_transitions) or rhat > RHAT_MIXED:
+    if too_many_divergences(divergences, n_transitions) or rhat > RHAT_MIXED:
         return 1.0
     return max(1.0, float(np.nan_to_num(_longer((0.0, 0.0), (monte_carlo.mean, monte_carlo.sd)))))
 
 
-def _too_many(divergences: int, transitions: int) -> bool:
-    return divergences > max(_STRAY, _DIVERGENT * transitions)
+def too_many_divergences(divergences: int = 0, n_transitions: int = 0) -> bool:
+    """Whether so many transitions diverged that NUTS may have missed a part of its target.
+
+    >>> too_many_divergences(2, 4_000), too_many_divergences(3, 4_000)
+    (False, True)
+    """
+    return divergences > max(_STRAY, _DIVERGENT * n_transitions)
 
 
 def _missed(
@@ -546,7 +594,7 @@ def _missed(
 ) -> tuple[str, ...]:
     """Reasons to reject that importance weights cannot show."""
     reasons = []
-    if _too_many(divergences, transitions):
+    if too_many_divergences(divergences, transitions):
         reasons.append(
             f"{divergences} of {transitions} transitions diverged: NUTS may have missed part of "
             "the coreset posterior; raise adapt_delta, or reparametrise"
@@ -608,36 +656,45 @@ def _together(moved: tuple[float, float], found: MonteCarlo) -> tuple[str, ...]:
     )
 
 
-def _verdict(
-    khat: float,
-    ess: float,
-    draws: int,
+def _reasons(
+    ways: tuple[tuple[float, float], ...],
     heldout: float,
     moved: tuple[float, float],
     monte_carlo: MonteCarlo,
-) -> tuple[Verdict, tuple[str, ...]]:
+) -> tuple[str, ...]:
+    """Reasons not to certify; `ways` are k̂ and efficiency of each kind of weights."""
     reasons = list(_together(moved, monte_carlo))
-    wanted = next(share for bound, share in LEAST_EFFICIENCY if khat <= bound)
-    if np.isnan(moved).any():
-        wanted = max(wanted, _ESS_ALONE)
-    elif max(moved) > _MOVED:
+    unknown = bool(np.isnan(moved).any())
+    if not unknown and max(moved) > _MOVED:
         reasons.append(
             f"the weights move a mean or a standard deviation by {max(moved):.2g} standard "
             f"deviations, more than {_MOVED}"
         )
-    if not ess >= wanted * draws:
-        reasons.append(
-            f"importance efficiency {percent(ess / draws)} is below the {percent(wanted)} that "
-            f"Pareto k̂ {khat:.2f} requires"
-        )
+    for khat, efficiency in ways:
+        wanted = next(share for bound, share in LEAST_EFFICIENCY if khat <= bound)
+        if unknown:
+            wanted = max(wanted, _ESS_ALONE)
+        if not efficiency >= wanted:
+            reasons.append(
+                f"importance efficiency {percent(efficiency)} is below the {percent(wanted)} that "
+                f"Pareto k̂ {khat:.2f} requires"
+            )
     if not heldout <= HELDOUT_CERTIFIED:
         reasons.append(
             f"held-out error {heldout:.2g} is above {HELDOUT_CERTIFIED}"
             if np.isfinite(heldout)
             else "the held-out error is unknown"
         )
+    return tuple(reasons)
+
+
+def _hold(marginals: Marginals, heldout: float) -> bool:
+    """Whether marginals are right, but for the chains' Monte-Carlo error."""
+    return not _reasons(marginals.ways, heldout, marginals.moved, MonteCarlo())
+
+
+def _verdict(reasons: tuple[str, ...], usable: bool, heldout: float) -> Verdict:
+    """The verdict by reasons against a certificate, and `usable` weights."""
     if not reasons:
-        return "certified", ()
-    usable = khat <= KHAT_CORRECTED and ess >= _ESS_CORRECTED * draws
-    misplaced = heldout > _HELDOUT_CORRECTED
-    return ("corrected" if usable and not misplaced else "rejected"), tuple(reasons)
+        return "certified"
+    return "corrected" if usable and not heldout > _HELDOUT_CORRECTED else "rejected"

@@ -1,8 +1,8 @@
-"""Numbers in as many digits as their spread leaves."""
+"""Numbers in as many digits as their spread, or what they leave, asks for."""
 
 from __future__ import annotations
 
-__all__ = ["with_spread"]
+__all__ = ["percent", "with_spread"]
 
 
 def with_spread(value: float, spread: float) -> str:
@@ -17,3 +17,12 @@ def with_spread(value: float, spread: float) -> str:
     if digits > 7 or digits < -7:
         return f"{value:.3g} ± {spread:.2g}"
     return f"{value:z,.{max(0, digits)}f} ± {spread:,.{max(0, digits)}f}"
+
+
+def percent(share: float) -> str:
+    """A share as text, to three digits, or four above 99 %, so that 99.97 % is not 100 %.
+
+    >>> percent(0.73456), percent(0.9997), percent(1.0)
+    ('73.5 %', '99.97 %', '100 %')
+    """
+    return f"{100 * share:.{4 if share > 0.99 else 3}g} %"

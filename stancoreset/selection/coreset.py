@@ -100,8 +100,9 @@ class Coreset:
 
     def __repr__(self) -> str:
         completed = "" if self.control is None else ", completed by a quadratic"
+        rows = self.provenance.get("observations", f"{self.n_obs:,} rows")  # cells, segments, …
         return (
-            f"Coreset({self.size:,} of {self.n_obs:,} rows by {self.method}{completed}, "
+            f"Coreset({self.size:,} of {rows} by {self.method}{completed}, "
             f"held-out error {self.heldout_error:.2g})"
         )
 
@@ -119,7 +120,9 @@ class Coreset:
                 "" if predicted is None else percent(predicted),
             ),
         ]
-        return card(f"Coreset: {self.size:,} weighted rows of {self.n_obs:,}", facts)
+        named = self.provenance.get("observations")
+        rows = f"weighted of {named}" if named else f"weighted rows of {self.n_obs:,}"
+        return card(f"Coreset: {self.size:,} {rows}", facts)
 
     @property
     def size(self) -> int:

@@ -7,13 +7,18 @@ By Bonnet's and Price's theorems its gradient and Hessian at m are averages:
 
 What it leaves is orthogonal to every quadratic. Nearly all of its gain over Taylor's expansion is
 in the gradient, which antithetic pairs ½ (∇L(m + δ) + ∇L(m − δ)) estimate without the error of
-first order; the Hessian is taken at m. Of a GLM both are known exactly, by one-dimensional
-quadrature.
+first order; the Hessian is taken at m. Where that leaves much, as of Student-t outcomes with
+outliers in many groups, which bend the log likelihood one way here and another there, a few
+Hessians are averaged as well. Of a GLM both are known exactly, by one-dimensional quadrature.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import cast
 
 import numpy as np
@@ -32,6 +37,8 @@ __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
+# Those over which Hessians are, where averaged gradients leave more than this.
+_BENT_PAIRS, _MUCH = 2, 1.0
 
 # Draws for each number that is learnt of what is left of all groups alike.
 _DRAWS_EACH = 10
@@ -65,6 +72,8 @@ class Expansion:
         Names of all unconstrained coordinates.
     points : ndarray, shape (2 K, P), optional
         The antithetic points over which `gradient` is an average; None if it is that at ψ₀.
+    bent : ndarray, shape (2 K, P), optional
+        The same of `hessian`.
     expected : Expected, optional
         Makes exact expectations; `gradient` and `hessian` are such if it is given.
     """
@@ -80,6 +89,7 @@ class Expansion:
     prior_hessian: AnyMatrix = field(repr=False)
     param_names: tuple[str, ...] = field(repr=False)
     points: Float | None = field(default=None, repr=False)
+    bent: Float | None = field(default=None, repr=False)
     expected: Expected | None = field(default=None, repr=False)
 
     def towards(self, other: Expansion, share: float) -> Expansion:
@@ -142,9 +152,15 @@ class Expansion:
             return expected.gradient[columns], _part(expected.hessian, columns)
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
-        found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, self.scale)
-        hessian = _part(found - self.prior_hessian, columns)
-        return gradient.mean(axis=0)[columns], hessian
+        if self.bent is None:
+            found = _mean_hessian(bound, self.param_names, self.centre[None], self.scale)
+            of_prior = self.prior_hessian
+        else:
+            found, of_prior = (
+                _mean_hessian(one, self.param_names, self.bent, self.scale)
+                for one in (bound, prior)
+            )
+        return gradient.mean(axis=0)[columns], _part(found - of_prior, columns)
 
     @property
     def where(self) -> Float:
@@ -294,7 +310,32 @@ def _projected(full: FullData, reference: Reference, expansion: Expansion, pairs
     # Where q reaches outside the support there is no average.
     if not np.all(np.isfinite(averaged.gradient)):
         return expansion
-    return min(expansion, averaged, key=lambda one: one.gap(reference))
+    best = min(expansion, averaged, key=lambda one: one.gap(reference))
+    if best.gap(reference) <= _MUCH:
+        return best
+    with suppress(ReferenceFitError):  # a Hessian that is not finite
+        return min(best, _bent(full, best, points), key=lambda one: one.gap(reference))
+    return best
+
+
+def _bent(full: FullData, expansion: Expansion, points: Float) -> Expansion:
+    """The expansion with its Hessian averaged over a few of the antithetic points, (2 K, P)."""
+    few = np.concatenate([half[:_BENT_PAIRS] for half in np.split(points, 2)])
+    posterior = _mean([full.hessian(at, expansion.scale) for at in few])
+    prior = _mean_hessian(full.prior, full.param_names, few, expansion.scale)
+    return replace(expansion, hessian=_part(posterior - prior, expansion.columns), bent=few)
+
+
+def _mean_hessian(
+    bound: BoundModel, names: tuple[str, ...], points: Float, scale: Float
+) -> AnyMatrix:
+    """The average of a density's Hessians at points, (K, P)."""
+    hessians = Hessians(names)
+    return _mean([hessians.at(bound.log_density_gradient, at, scale) for at in points])
+
+
+def _mean(matrices: Sequence[AnyMatrix]) -> AnyMatrix:
+    return reduce(operator.add, matrices) / len(matrices)
 
 
 def antithetic(expansion: Expansion, pairs: int, rng: np.random.Generator) -> Float:

@@ -80,9 +80,13 @@ class Effects:
             spread = np.log(np.abs(scales)).std(axis=0)
         return (0.0, 1.0) if (spread < _KNOWN).all() else (0.0,)
 
+    def raw(self, values: Mapping[str, Float]) -> Float:
+        """z, at values (S, *shape) by name."""
+        return values[self.name][_place(self.part)]
+
     def moved(self, values: Mapping[str, Float], exponent: float) -> tuple[Float, Float]:
         """c, and the log of its Jacobian |dc/dz|, at values (S, *shape) by name."""
-        raw, factor = values[self.name][_place(self.part)], _value(self.factor, values)
+        raw, factor = self.raw(values), _value(self.factor, values)
         if factor.ndim == 3:
             matrix = raw if raw.ndim == 3 else raw[..., None]
             diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
@@ -143,7 +147,7 @@ class Centring:
 
         Those of a mean zero do not: they stand for an intercept that is not where it belongs.
         """
-        raw = (values[e.name][_place(e.part)] for e in self.effects if e.has_powers)
+        raw = (e.raw(values) for e in self.effects if e.has_powers)
         return any(z.size >= _ENOUGH and np.mean(z) ** 2 > np.var(z) for z in raw)
 
     def moved(

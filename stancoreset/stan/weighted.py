@@ -327,9 +327,41 @@ class WeightedProgram:
         if self.table is not None:
             return tuple(column.given for column in self.table.columns)
         if self.counted:
-            tables = {d.name for d in self.program.tree.data if len(d.size.dims) == 2}
-            return tuple(y for row in self.rows if (y := row.rpartition("_cell")[0]) in tables)
+            return tuple(self.values_of_cells)
         return tuple(name for name in self.rows if name not in self.frozen)
+
+    @property
+    def values_of_cells(self) -> dict[str, str]:
+        """Tables of the user's, each with the data of their cells, where these are observations."""
+        cells = {_of_cell(name): name for name in self.rows} if self.counted else {}
+        return {table: name for table, name in cells.items() if table in self._tables}
+
+    def numbers_of_cells(
+        self, data: Mapping[str, Any], indices: NDArray[np.integer]
+    ) -> dict[str, NDArray[np.integer]]:
+        """The row and the column of each cell, counted from 1, by what counts rows and columns."""
+        if not self.counted:
+            return {}
+        (sizes,) = self.counted.values()
+        names = (
+            sizes if len({*sizes}) == len(sizes) else [f"{s}[{k}]" for k, s in enumerate(sizes, 1)]
+        )
+        numbers = np.unravel_index(indices, [int(data[size]) for size in sizes])
+        return {name: number + 1 for name, number in zip(names, numbers, strict=True)}
+
+    def carried(self, written: Set[str]) -> tuple[str, ...]:
+        """Data that weaving has found once for each observation, such as those of the row before.
+
+        `written` are the variables of the user's own data blocks.
+        """
+        cell = {"i", "j", *self._tables} if self.counted else set()
+        found = (name for name in self.rows if name in self.frozen - written)
+        return () if self.table is not None else tuple(k for k in found if _of_cell(k) not in cell)
+
+    @property
+    def _tables(self) -> set[str]:
+        """Data that may be tables of cells."""
+        return {d.name for d in self.program.tree.data if len(d.size.dims) > 1}
 
     def observations(self, data: Mapping[str, Any]) -> str:
         """The number of observations and what they are: ``4,000 cells of 200 I × 20 J``."""
@@ -382,6 +414,11 @@ class _Given:
     @property
     def data(self) -> tuple[n.Decl, ...]:
         return tuple(d for d in self.declarations if d.name not in self.computed)
+
+
+def _of_cell(name: str) -> str:
+    """The table of ``y_cell``; empty for other names."""
+    return name.rpartition("_cell")[0]
 
 
 def _selector(indices: Rows, n_obs: int) -> tuple[slice | NDArray[np.intp], int]:

@@ -42,9 +42,10 @@ import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, differences, of_draws
 from crossed_normal import exact
-from pairs.cases import GROUPS
+from pairs.cases import GROUPS, HERE
 from pairs.design import groups as of_groups
 from pairs.design import population
+from pairs.simulated import crossed_logistic
 from polya_gamma import Moments, gibbs
 from problems import GROUPED_CODE, grouped_data
 from scipy import sparse
@@ -293,6 +294,39 @@ def test_models(benchmark, name):
                 print(f"| {name}, {kind} | {differences(one, of_draws(full, *some))} |")
             assert_agree(one, two, within=CERTIFIED)
     assert fit.certificate.verdict == "certified"
+
+
+def test_a_thousand_by_two_hundred_levels(benchmark):
+    """Certified by marginals, which importance weights of 20,000 draws confirm."""
+    data = crossed_logistic(n=50_000, number=1_000, others=200)
+    with sc.CoresetModel(HERE / "stops_crossed.stan", engine="stanli") as model:
+        start = time.process_time()
+        fit = benchmark.pedantic(lambda: model.fit(data, seed=1, show_progress=False), rounds=1)
+        print(f"\n{time.process_time() - start:.0f} s, {len(fit.rounds)} rounds: {fit.certificate}")
+        longer = {"near": fit.posterior, "chains": 4, "iter_sampling": 5_000}
+        others = model.sample(data, fit.coreset, seed=9, **longer)
+        session, checked = model._session, model.read(data)
+        draws = session.points(checked, others)
+        with session.bind(checked, fit.coreset) as bound:
+            ratio = session.full_data(checked).log_density(draws) - bound.log_density(draws)
+        own = session.points(checked, fit.posterior)
+    weights = np.exp(ratio - ratio.max())
+    weights /= weights.sum()
+    mean = weights @ draws
+    sd = np.sqrt(weights @ (draws - mean) ** 2)
+    shift = (mean - draws.mean(axis=0)) / draws.std(axis=0)
+    apart = fit.certificate.marginals.mean_shift - shift
+    off, ratios = (own.mean(axis=0) - mean) / sd, own.std(axis=0) / sd
+    print("worth | marginals differ: largest, rms | means: largest, rms | ratios of sds")
+    print(
+        f"{1 / np.sum(weights**2):,.0f} "
+        f"| {np.abs(apart).max():.3f}, {np.sqrt(np.mean(apart**2)):.4f} "
+        f"| {np.abs(off).max():.3f}, {np.sqrt(np.mean(off**2)):.4f} "
+        f"| {ratios.min():.3f}–{ratios.max():.3f}"
+    )
+    assert fit.certificate.verdict == "certified"
+    assert np.abs(apart).max() < 0.03
+    assert np.abs(off).max() < 0.1 + 2 * fit.certificate.mcse_mean
 
 
 def by_kind(drawn, names):

@@ -146,6 +146,15 @@ def _hierarchical_noncentred(rng: Generator) -> Data:
     return _groups(rng, 600, 10, 0.25, 1.0)
 
 
+def _pairs(rng: Generator) -> Data:
+    """Seven hundred groups of two rows each, or one: hardly more than their scale is known."""
+    g = np.concatenate([np.arange(700), np.arange(350)])
+    x = rng.normal(size=len(g))
+    eta = -0.5 + rng.normal(size=700)[g] + 0.6 * x
+    y = (rng.random(len(g)) < _inverse_logit(eta)).astype(int)
+    return {"N": len(g), "J": 700, "g": g + 1, "x": x, "y": y}
+
+
 def _mixture(rng: Generator) -> Data:
     second = rng.random(1_000) < 0.35
     return {"N": 1_000, "y": np.where(second, 1.6, -0.8) + rng.normal(size=1_000) * 0.8}
@@ -167,6 +176,11 @@ def _as_brms_writes(
     """Non-centred group effects, and hundreds of rows in place of the benchmark's thousands."""
     generate = _simulated(draw, **sizes)
     return Model(f"brms_{name}", program, generate, adapt_delta=adapt_delta, folder=WRITTEN_BY_BRMS)
+
+
+def _crossed(n: int, number: int, seed: Any) -> Data:
+    """Six hundred groups, and 120 that they are crossed with."""
+    return simulated.crossed_logistic(n=n, seed=seed, number=number, others=120)
 
 
 def _of_many_groups(name: str, program: str, draw: Callable[..., Data], folder: Path) -> Model:
@@ -203,5 +217,7 @@ MODELS: dict[str, Model] = {
         _of_many_groups("centred", "hierarchical_centred", simulated.centred_logistic, PROGRAMS),
         _of_many_groups("counts", "murders_states", simulated.negative_binomial, WRITTEN_BY_BRMS),
         _of_many_groups("slopes", "star_slopes", simulated.gaussian_slopes, WRITTEN_BY_BRMS),
+        _of_many_groups("crossed", "stops_crossed", _crossed, WRITTEN_BY_BRMS),
+        Model("many_pairs", "hierarchical_noncentred", _pairs, adapt_delta=0.9),
     )
 }

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from stancoreset.errors import StancoresetError
 from stancoreset.posterior import arviz as arviz_compat
 
 from .models import MODELS, Model
-from .truth import errors, load, summarise
+from .truth import LARGEST_SHIFT, Summary, errors, load, summarise
 
 __all__ = ["ARMS", "SIZES", "Record", "cells", "confusion", "judge", "run"]
 
@@ -48,6 +48,9 @@ class Arm:
         Shift and factor, in standard deviations, of a reference that is in the wrong place.
     sampler : dict
         Options of NUTS.
+    pushed : callable, optional
+        Generator, names of the quadratic's coordinates → slopes, in standard deviations: what is
+        added to the quadratic of a fit before its rows are sampled and judged once more.
     """
 
     options: dict[str, Any]
@@ -55,9 +58,65 @@ class Arm:
     seeds: Sequence[int] = SEEDS
     astray: tuple[float, float] | None = None
     sampler: dict[str, int] = field(default_factory=SAMPLER.copy)
+    pushed: Callable[[np.random.Generator, Sequence[str]], np.ndarray] | None = None
 
 
+def _levels(names: Sequence[str]) -> np.ndarray:
+    """Which coordinates are elements of the longest parameters, one for each group."""
+    stems = [name.split(".")[0] for name in names]
+    return np.array([stems.count(stem) > LEVELS for stem in stems])
+
+
+def _in_turn(size: float) -> Callable[[np.random.Generator, Sequence[str]], np.ndarray]:
+    """Groups' effects up and down in turn, so that their average stays."""
+    return lambda _, names: np.where(_levels(names), size * (-1.0) ** np.arange(len(names)), 0.0)
+
+
+def _either_way(size: float) -> Callable[[np.random.Generator, Sequence[str]], np.ndarray]:
+    """Every group's effect up or down at random, by so many standard deviations."""
+    return lambda rng, names: np.where(_levels(names), rng.choice([-size, size], len(names)), 0.0)
+
+
+def _alike(size: float) -> Callable[[np.random.Generator, Sequence[str]], np.ndarray]:
+    """All groups' effects up."""
+    return lambda rng, names: np.where(_levels(names), size, 0.0)
+
+
+def _others(size: float) -> Callable[[np.random.Generator, Sequence[str]], np.ndarray]:
+    """What groups share, either way."""
+    return lambda rng, names: np.where(_levels(names), 0.0, rng.choice([-size, size], len(names)))
+
+
+LEVELS = 100
 MANY = "many groups"
+_ONCE = {"max_rounds": 1}
+#: Arms of models of hundreds of groups, most of them made to be wrong.
+OF_MANY: dict[str, Arm] = {
+    MANY: Arm({}, ("auto",), (1, 2, 3), sampler={}),
+    "many groups, few rows": Arm(_ONCE, (20, 200, 400), (1,), sampler={}),
+    "many groups, random rows": Arm({**_ONCE, "method": "uniform"}, (100, 1_000), (1,), sampler={}),
+    "many groups, rows chosen all at once": Arm(
+        {**_ONCE, "method": "pursuit", "draws": 300}, (300,), (1,), sampler={}
+    ),
+    "many groups, pushed in turn by 0.02": Arm(
+        _ONCE, ("auto",), (1, 2), sampler={}, pushed=_in_turn(0.02)
+    ),
+    "many groups, each pushed by 0.03": Arm(
+        _ONCE, ("auto",), (1,), sampler={}, pushed=_either_way(0.03)
+    ),
+    "many groups, each pushed by 0.06": Arm(
+        _ONCE, ("auto",), (1,), sampler={}, pushed=_either_way(0.06)
+    ),
+    "many groups, each pushed by 0.15": Arm(
+        _ONCE, ("auto",), (1,), sampler={}, pushed=_either_way(0.15)
+    ),
+    "many groups, all pushed by 0.015": Arm(
+        _ONCE, ("auto",), (1,), sampler={}, pushed=_alike(0.015)
+    ),
+    "many groups, shared pushed by 0.2": Arm(
+        _ONCE, ("auto",), (1,), sampler={}, pushed=_others(0.2)
+    ),
+}
 ARMS: dict[str, Arm] = {
     "control variate": Arm({"max_rounds": 1}),
     "rows alone": Arm({"max_rounds": 1, "control_variate": False}),
@@ -70,7 +129,7 @@ ARMS: dict[str, Arm] = {
         {"max_rounds": 1, "control_variate": False}, (40, 160), (1,), (1.0, 0.3)
     ),
     "refined": Arm({}, (10,), (1,)),
-    MANY: Arm({}, ("auto",), (1, 2, 3), sampler={}),
+    **OF_MANY,
 }
 
 
@@ -94,6 +153,11 @@ class Record:
         The parameter that is furthest off.
     certificate : dict
         What the verdict was made from.
+    average_shift : float
+        Largest error of a mean of an average over the elements of a long parameter, in the
+        average's standard deviations.
+    by_marginals : bool
+        Of the certificate.
     """
 
     model: str
@@ -109,6 +173,8 @@ class Record:
     plain_sd_error: float
     worst: str
     certificate: dict[str, Any]
+    average_shift: float = 0.0
+    by_marginals: bool = False
 
 
 def judge(model: Model, posterior: Any, certificate: sc.Certificate) -> dict[str, Any]:
@@ -120,9 +186,14 @@ def judge(model: Model, posterior: Any, certificate: sc.Certificate) -> dict[str
         index = certificate.draw_index
         taken = {k: v.reshape(-1, *v.shape[2:])[index][None] for k, v in variables.items()}
         used = errors(summarise(taken, certificate.weights), truth)
+    average, noise = averages(variables, truth)
+    parts = certificate.describe()["marginals"] or {}
+    off = average > LARGEST_SHIFT + 3 * noise and certificate.verdict == "certified"
     return {
         "verdict": certificate.verdict,
-        "wrong": used.wrong,
+        "wrong": used.wrong or off,
+        "average_shift": round(average, 4),
+        "by_marginals": certificate.by_marginals,
         "plain_wrong": plain.wrong,
         "shift": round(used.shift, 4),
         "sd_error": round(used.sd_error, 4),
@@ -133,14 +204,33 @@ def judge(model: Model, posterior: Any, certificate: sc.Certificate) -> dict[str
             key: value
             for key, value in vars(certificate).items()
             if isinstance(value, int | float) and not isinstance(value, bool)
-        },
+        }
+        | {f"marginal_{name}": value for name, value in parts.items()},
     }
+
+
+def averages(variables: Mapping[str, np.ndarray], truth: Summary) -> tuple[float, float]:
+    """Largest error of an average of a long parameter, in its sds, and twice its Monte-Carlo error.
+
+    That of the truth, whose draws are as many, is taken to be the same.
+    """
+    found = [(0.0, 0.0)]
+    for name, value in variables.items():
+        flat = value.reshape(*value.shape[:2], -1)
+        known = dict(zip(truth.names, truth.mean, strict=True))
+        means = [known.get(f"{name}[{j + 1}]") for j in range(flat.shape[2])]
+        if flat.shape[2] > LEVELS and None not in means:
+            average = flat.mean(axis=2)
+            sd = float(average.std())
+            shift = abs(float(average.mean()) - float(np.mean(means))) / sd
+            found.append((shift, 1.5 * float(arviz_compat.mcse(average)) / sd))
+    return max(found)
 
 
 def cells(names: Iterable[str] = MODELS) -> Iterator[tuple[Model, str, int | str, int]]:
     """The grid: model, arm, size, seed."""
     for name in names:
-        own = {a: how for a, how in ARMS.items() if (a == MANY) == name.startswith("many_")}
+        own = {a: how for a, how in ARMS.items() if (a in OF_MANY) == name.startswith("many_")}
         for arm, how in own.items():
             for size in how.sizes:
                 for seed in how.seeds:
@@ -164,7 +254,28 @@ def run(program: sc.CoresetModel, model: Model, arm: str, size: int | str, seed:
         nothing = dict.fromkeys(("shift", "sd_error", "plain_shift", "plain_sd_error"), np.nan)
         about = {"wrong": True, "plain_wrong": True, "worst": str(error), "certificate": {}}
         return Record(**where, verdict="rejected", **nothing, **about)
-    return Record(**where, **judge(model, fit.posterior, fit.certificate))
+    posterior, certificate = fit.posterior, fit.certificate
+    if how.pushed is not None:
+        posterior, certificate = pushed(program, model, fit, how.pushed, seed)
+    return Record(**where, **judge(model, posterior, certificate))
+
+
+def pushed(
+    program: sc.CoresetModel,
+    model: Model,
+    fit: sc.CoresetFit,
+    push: Callable[[np.random.Generator, Sequence[str]], np.ndarray],
+    seed: int,
+) -> tuple[Any, sc.Certificate]:
+    """The posterior of a fit's rows with another quadratic, and its certificate."""
+    control, data = fit.coreset.control, model.data()
+    names = [control.param_names[j] for j in control.columns]
+    slopes = push(np.random.default_rng([seed, 61]), names) / control.scale
+    wrong = replace(fit.coreset, control=replace(control, gradient=control.gradient + slopes))
+    posterior = program.sample(
+        data, wrong, seed=seed, near=fit.posterior, adapt_delta=model.adapt_delta
+    )
+    return posterior, program.certify(data, wrong, posterior, reference=fit.reference)
 
 
 def confusion(records: Iterable[Record]) -> str:

@@ -84,11 +84,27 @@ def test_weave_explains_within_the_width_of_the_terminal(width, capsys, monkeypa
     assert statements.splitlines()[0] == "18  prior       theta ~ std_normal();"
 
 
+def test_weave_explains_what_a_row_carries_along(capsys):
+    programs = Path(__file__).parents[1] / "stan" / "weave_programs"
+    for name, carried in (
+        ("autoregression", "y. What it carries along is found once from the full data: "
+         "row_number, y_before."),
+        ("wide_lagged_slices", "y_other_cell,"),
+        ("segments", "j_of_row,"),
+        ("wide_items", ""),
+    ):  # fmt: skip
+        assert run("weave", programs / f"{name}.stan", "--explain", "--engine", "stanli") == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert ("carries along" in told) == bool(carried)
+        assert carried in told
+        assert "rep_array" not in told  # statements that weaving adds are not the author's
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_refusal_is_told_within_the_width_of_the_terminal(terminal, capsys, monkeypatch):
     """All its words, and the statement on a line of its own; in a file, one line for `grep`."""
     monkeypatch.setenv("COLUMNS", "60")
-    name = "refuse_ar1.stan"
+    name = "refuse_filled_by_the_first_row.stan"
     program = Path(__file__).parents[1] / "stan" / "weave_programs" / name
     with pytest.raises(WeaveError) as caught:
         weave(program.read_text())

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stancoreset.engines import coordinates_for, inverse_metric
+from stancoreset.engines import climb, coordinates_for, halfway, inverse_metric
+from stancoreset.engines.metric import score_divergence
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.stan import StanProgram, centring
 
@@ -71,3 +72,65 @@ def test_effects_that_are_hardly_known_stay_as_they_are():
     exponents, again, alone = drawn(error=2.0)
     assert exponents == ()
     assert np.array_equal(again.unconstrained, alone.unconstrained)
+
+
+def test_effects_at_a_pole_climb_as_they_are():
+    """Centred halfway, effects around zero are highest at a scale of zero; others are not."""
+    rng = np.random.default_rng(1)
+    data = {"K": 40, "L": 40, "x": 3 * rng.normal(size=40), "y": 0.01 * rng.normal(size=40)}
+    moving = centring(StanProgram.from_code(TWO).tree)
+    own, bound = ENGINE.compile(TWO).bind(data), ENGINE.compile(moving.code)
+
+    def rise(half):
+        summit = climb(
+            lambda c: tuple(v[0] for v in half.bound.log_density_gradient(c[None])),
+            np.zeros(half.own.n_params),
+        )
+        return summit.theta[None]
+
+    half, top = halfway(own, moving, lambda some: bound.bind({**data, **moving.data(some)}), rise)
+    assert half.exponents == (0.5, 0.0)
+    s, t = np.exp(half.back(top)[0, -2:])
+    # At the mode with √s z: z² has the mean ½, but for the rows' errors and the prior of s.
+    assert s == pytest.approx(np.sqrt(2 * np.mean(data["x"] ** 2)), rel=0.2)
+    assert np.isfinite(half.own.log_density(half.back(top))[0])
+    assert t > 0
+
+
+TWO = """
+data { int K; int L; vector[K] x; vector[L] y; }
+parameters { vector[K] z; vector[L] u; real<lower=0> s; real<lower=0> t; }
+model {
+  z ~ std_normal(); u ~ std_normal(); s ~ normal(0, 10); t ~ normal(0, 10);
+  x ~ normal(s * z, 0.5); y ~ normal(t * u, 0.5);
+}
+"""
+
+
+@pytest.mark.fit
+def test_scores_see_a_funnel_that_volumes_do_not():
+    """Fourteen effects, half known: with the exponent of scores fewer transitions diverge."""
+    rng = np.random.default_rng(7)
+    y = np.concatenate([0.1 * rng.normal(size=10), [0.3, -0.4, 0.2, 0.3]])
+    data = {"K": 14, "y": y, "error": 0.04}
+    moving = centring(StanProgram.from_code(EFFECTS).tree)
+    own, bound = ENGINE.compile(EFFECTS).bind(data), ENGINE.compile(moving.code)
+    near = own.sample(seed=1, chains=4, iter_sampling=500, adapt_delta=0.99).unconstrained
+    near = near.reshape(-1, own.n_params)
+
+    def bind(some):
+        return bound.bind({**data, **moving.data(some)})
+
+    steps = {}
+    for exponent in (0.0, 0.5, 1.0):
+        inside = own if not exponent else bind((exponent,))
+        values = moving.moved(own.constrain(near), (exponent,))[0]
+        there = own.unconstrain(values)
+        apart = score_divergence(there, inside.log_density_gradient(there)[1]).mean()
+        options = {"chains": 4, "iter_sampling": 500, "inv_metric": inverse_metric(there)}
+        drawn = inside.sample(seed=2, inits=there[:4], **options)
+        steps[exponent] = drawn.stats["n_steps"].mean(), apart
+    quickest = min(steps, key=lambda one: steps[one][0])
+    with coordinates_for(own, near, moving, bind) as chosen:
+        assert (*chosen.exponents, 0.0)[0] == min(steps, key=lambda one: steps[one][1])
+        assert (*chosen.exponents, 0.0)[0] == quickest

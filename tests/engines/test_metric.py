@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.linalg import sqrtm
 
 from stancoreset.engines import NUTS, inverse_metric, resolve_engine
-from stancoreset.engines.metric import DENSE_DRAWS, DENSE_PARAMETERS, checked_metric
+from stancoreset.engines.metric import (
+    DENSE_DRAWS,
+    DENSE_PARAMETERS,
+    checked_metric,
+    score_divergence,
+)
 from stancoreset.errors import EngineError
 
 # A Gaussian with a narrow valley and with scales that differ by much.
@@ -146,6 +152,37 @@ def test_scores_that_are_few_or_not_finite(near):
     still = np.column_stack([near[:, :1], np.full(len(near), 4.0)])
     metric = inverse_metric(still, -still)
     assert np.linalg.eigvalsh(metric).min() > 0
+
+
+def test_the_divergence_of_scores_is_that_of_matrix_roots(near):
+    """‖Σ^½ g + Σ^-½ θ‖² by SciPy's matrix roots, in any units; infinite where a gradient is not."""
+    gradients = -np.tanh(near / SCALES) / SCALES
+    sigma = inverse_metric(near, gradients) / np.outer(SCALES, SCALES)
+    root = sqrtm(sigma).real
+    away, force = (x - x.mean(axis=0) for x in (near / SCALES, gradients * SCALES))
+    expected = np.sum((force @ root + away @ np.linalg.inv(root)) ** 2, axis=1)
+    np.testing.assert_allclose(score_divergence(near, gradients), expected, rtol=1e-6)
+    gradients[3, 2] = np.nan
+    found = score_divergence(near, gradients)
+    assert np.isinf(found[3])
+    assert np.isfinite(np.delete(found, 3)).all()
+    assert np.isinf(score_divergence(near, np.nan * near)).all()
+
+
+def test_the_divergence_of_scores_is_least_where_one_metric_suits_all():
+    """Of a funnel y ~ N(0, e^x), by its density in three coordinates, each without an engine."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=3_000)
+    z = rng.normal(size=3_000)
+    raw = score_divergence(np.column_stack([x, z]), np.column_stack([-x, -z]))
+    apart = {}
+    for power in (0.5, 1.0):  # c = s^λ z with s = e^x: log p = −x²/2 − c² s^-2λ / 2 − λ x
+        c = np.exp(power * x) * z
+        along = -x + power * (z**2 - 1)
+        draws = np.column_stack([x, c])
+        gradients = np.column_stack([along, -z * np.exp(-power * x)])
+        apart[power] = score_divergence(draws, gradients).mean()
+    assert raw.mean() < 1e-6 < apart[0.5] < apart[1.0]
 
 
 @pytest.mark.parametrize("draws", [np.zeros((1, 3)), np.array([[0.0, np.nan], [1.0, 2.0]])])

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from tiers import some
 
@@ -237,3 +238,56 @@ def test_a_share_of_nearly_one_is_not_one():
         "50 %",
         "0.012 %",
     ]
+
+
+ITEMS = """data { int persons; int items; array[persons, items] int<lower=0, upper=1> y; }
+parameters { vector[persons] theta; vector[items] b; }
+model {
+  theta ~ std_normal();
+  b ~ normal(0, 2);
+  for (i in 1:persons) y[i] ~ bernoulli_logit(theta[i] - b);
+}"""
+SEGMENTS = """data { int N; int J; array[J] int s; vector[N] y; }
+parameters { real mu; real<lower=0> a; }
+model {
+  int pos = 1;
+  mu ~ normal(0, 5);
+  a ~ normal(0, 2);
+  for (j in 1:J) {
+    matrix[s[j], s[j]] S = add_diag(rep_matrix(square(a), s[j], s[j]), 1.0);
+    segment(y, pos, s[j]) ~ multi_normal(rep_vector(mu, s[j]), S);
+    pos += s[j];
+  }
+}"""
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize(
+    ("code", "obs", "unit"),
+    [
+        (ITEMS, "persons × items", "60 cells of 12 persons × 5 items"),
+        (SEGMENTS, "segments", "40 segments of y"),
+    ],
+)
+def test_cells_and_segments_are_named_wherever_rows_are(code, obs, unit, tmp_path):
+    """And a cell is found again by its row and column, as the user counts them."""
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 4, 40)
+    items = {"persons": 12, "items": 5, "y": rng.integers(0, 2, (12, 5))}
+    segments = {"N": sizes.sum(), "J": 40, "s": sizes, "y": rng.normal(size=sizes.sum())}
+    values = items if code is ITEMS else segments
+    with sc.CoresetModel(stan_code=code, obs=obs, engine="stanli") as own:
+        fit = own.fit(values, size=20, chains=1, iter_warmup=200, max_rounds=1, seed=1)
+    fit.save(tmp_path / "run")
+    told = f"{fit.coreset.size} weighted of {unit}"
+    assert told in repr(fit)
+    assert told in " ".join(read(fit.coreset._repr_html_()).words)
+    assert told in fit.markdown()
+    assert f"Coreset({fit.coreset.size} of {unit} by " in repr(fit.coreset)
+    assert fit.provenance["observations"] == unit
+    table = pd.read_csv(tmp_path / "run" / "coreset.csv")
+    if code is ITEMS:
+        cells = values["y"][table["persons"] - 1, table["items"] - 1]
+        np.testing.assert_array_equal(table["y"], cells)
+    else:
+        np.testing.assert_array_equal(table["s"], sizes[table["row"]])

@@ -16,12 +16,12 @@ from seeds import reseeded
 from tiers import some
 
 import stancoreset as sc
-from stancoreset.engines import NUTS, halfway
+from stancoreset.engines import NUTS, Coordinates, halfway
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
 from stancoreset.model.folder import RunFolder, load_stage
-from stancoreset.model.session import Session, _both_sides, _top
+from stancoreset.model.session import Session, _squared_widths, _top
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
 from stancoreset.progress import Stages
@@ -149,11 +149,12 @@ def test_the_top_of_a_density_of_many_groups_takes_few_gradients():
 
     names = ("mu", *(f"z.{j}" for j in range(1, groups + 1)))
     bound = SimpleNamespace(param_names=names, n_params=len(names), log_density_gradient=gradient)
-    tops, squared = _top(bound, rng.normal(size=(3, groups + 1)))
+    (top,) = _top(Coordinates(bound, bound), rng.normal(size=(1, groups + 1)))
+    squared = _squared_widths(bound, top)
     spent = sum(asked)
-    np.testing.assert_allclose(tops, np.tile(mean, (3, 1)), atol=1e-5)
+    np.testing.assert_allclose(top, mean, atol=1e-5)
     np.testing.assert_allclose(squared, 1 / np.array([50.0, *own]), rtol=1e-5)
-    np.testing.assert_allclose(curvature_width(gradient, tops[0]) ** 2, squared, rtol=1e-6)
+    np.testing.assert_allclose(curvature_width(gradient, top) ** 2, squared, rtol=1e-6)
     assert spent < 150
 
 
@@ -176,6 +177,46 @@ def test_averaged_gradients_are_those_of_quadrature(model, counts):
     expected = weights @ at / weights.sum()
     assert found.points is not None
     np.testing.assert_allclose(found.gradient, expected, rtol=0.02, atol=0.02 * abs(expected[0]))
+
+
+OUTLIERS = """
+data { int N; int J; array[N] int g; vector[N] y; }
+parameters { real mu; real<lower=0> tau; vector[J] z; }
+transformed parameters { vector[J] r = tau * z; }
+model { mu ~ normal(0, 2); tau ~ normal(0, 1); z ~ std_normal(); y ~ student_t(2, mu + r[g], 0.3); }
+"""
+
+
+@pytest.mark.fit
+def test_averaged_hessians_are_those_of_quadrature_and_leave_less():
+    """E_q[∇²L] of Student-t outcomes, whose log likelihood has no constant curvature."""
+    rng = np.random.default_rng(2)
+    g = np.repeat(np.arange(1, 6), 6)
+    data = {"N": 30, "J": 5, "g": g, "y": rng.standard_t(2, 30)}
+    with sc.CoresetModel(stan_code=OUTLIERS, engine="stanli") as one:
+        session, checked = one._session, one.read(data)
+        seen = session.seen_data(checked)
+        wide = np.full(seen.n_params, 1e-9)
+        wide[0] = 0.8  # only the mean varies
+        psi = rng.normal(size=(400, seen.n_params)) * wide
+        values = seen.log_likelihood(psi)
+        gaussian = GaussianFit(np.zeros(seen.n_params), np.diag(wide))
+        here = Reference("draws", psi, seen.param_names, 1, gaussian, values, values)
+        columns = np.arange(seen.n_params)
+        found, plain = expand(seen, here, columns, 32), expand(seen, here, columns)
+        assert found.bent is not None
+        assert found.gap(here) < plain.gap(here)
+
+        def second(at):  # ν = 2, s = 0.3: ∂² log t / ∂μ² = −(ν + 1)(ν s² − e²)/(ν s² + e²)²
+            e2, c = (data["y"] - at) ** 2, 2 * 0.3**2
+            return np.sum(-3 * (c - e2) / (c + e2) ** 2)
+
+        few = [second(at) for at in found.bent[:, 0]]
+        assert found.hessian[0, 0] == pytest.approx(np.mean(few), rel=1e-4)
+        with session.likelihood.bind(seen._data, None) as all_rows:
+            np.testing.assert_allclose(
+                found.of_rows(all_rows, seen.prior, None)[1], found.hessian, rtol=1e-5, atol=1e-5
+            )
 
 
 @pytest.mark.fit
@@ -577,18 +618,22 @@ def test_climbs_halfway_end_near_the_mass_however_far_the_mean_of_effects(error)
     data = {"K": count, "y": 1_000 + effects, "error": error}
     moving = centring(StanProgram.from_code(FAR).tree)
     own, moved = (StanliEngine().compile(code) for code in (FAR, moving.code))
-    with halfway(
-        own.bind(data), moving, lambda some: moved.bind({**data, **moving.data(some)})
-    ) as half:
+    near = np.concatenate([[1_000.0], effects / 6, [np.log(6.0)]])[None]
+    half, _ = halfway(
+        own.bind(data),
+        moving,
+        lambda some: moved.bind({**data, **moving.data(some)}),
+        lambda some: some.of(near),
+    )
+    with half:
         far = np.concatenate([[50.0], np.full(count, 1.0), [np.log(950.0)]])[None]
-        near = np.concatenate([[1_000.0], effects / 6, [np.log(6.0)]])[None]
         for point in (far, near):
             np.testing.assert_allclose(half.back(half.of(point)), point, rtol=1e-12)
             less = half.bound.log_density(half.of(point)) - half.own.log_density(point)
             assert less[0] == pytest.approx(-0.5 * count * point[0, -1])
         assert moving.one_sided(half.own.constrain(far))
         assert not moving.one_sided(half.own.constrain(near))
-        top = _both_sides(half, far)[0]
+        top = half.back(_top(half, far))[0]
         raw = ascend(half.own, far[0])
     assert top[0] == pytest.approx(1_000, abs=2)
     assert np.exp(top[-1]) == pytest.approx(np.sqrt(2 * np.mean(effects**2)), rel=0.15)

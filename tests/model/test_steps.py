@@ -201,6 +201,29 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_memory_holds(monkeypatc
     assert seen == ([(used, used, 40)] if used else [])
 
 
+@pytest.mark.parametrize(
+    ("own", "parameters", "grouped", "series"),
+    [(True, 200, True, True), (False, 200, True, False), (True, 100, False, False)],
+)
+def test_rounds_at_own_draws_select_rows_of_groups_by_their_series(
+    monkeypatch, own, parameters, grouped, series
+):
+    """They ask for a thousand draws, which are too few where 200 levels are shared."""
+    monkeypatch.setattr(Pipeline, "_candidates", lambda *_, **__: 1_000)
+    plan = SimpleNamespace(
+        selection=SimpleNamespace(projection=None, draws=1_000), options={}, method="auto"
+    )
+    here = Pipeline(*[cast("Any", None)] * 6, source=cast("Any", "a coreset") if own else None)
+    object.__setattr__(here, "plan", plan)
+    full: Any = SimpleNamespace(
+        n_params=parameters,
+        blocks=Blocks(np.arange(parameters)) if grouped else None,
+        passes=SimpleNamespace(stored=None),
+    )
+    session: Any = SimpleNamespace(no_series=lambda _: "")
+    assert here._prefers_series(session, full) == series
+
+
 def test_draws_that_are_given_stay_as_they_are(climbed):
     assert climbed({300: (0.01, 0.4)}, draws=300)[1] == [300]
 

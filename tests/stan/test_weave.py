@@ -653,6 +653,8 @@ def test_observations_have_a_name():
         ("refuse_ode", "solve it for each row, inside the loop over rows$"),
         ("refuse_stale_container", "declare `st` inside the loop over rows and set it there"),
         ("refuse_distance", r"as data of the row, `vector\[N\] time;`$"),
+        ("refuse_wide_break", r"in long form, .* its group: `y\[n\] ~ …a\[g\[n\]\]…`$"),
+        ("refuse_suff_td", r"as a sum over observations, `for \(n in 1:N\) y\[n\] ~ …;`$"),
         ("refuse_same_vec", r"pick the row's by data, `theta\[g\[n\]\]`$"),
         ("refuse_state_space", "make each series one row$"),
         ("refuse_count_in_function", "in which row n reads only its own data$"),
@@ -693,14 +695,14 @@ ADVISED = {
         "if `mu[n - 1]` is computed from data of that row alone, write that in its place",
         ("- mu[n - 1]", "- (a + b * x[n - 1])"),
     ),
-    "refuse_autoregression_of_order": (
-        "compute what `y[n - k]` reads in transformed data, with an entry for each row",
+    "refuse_mixture_whole": (
+        "a component of its own, write `for (n in 1:N) target += log_mix(p, "
+        "normal_lpdf(y[n] | mu[1], 1), normal_lpdf(y[n] | mu[2], 1));`",
         (
-            "parameters",
-            "transformed data { matrix[N, P] y_ago = rep_matrix(0, N, P); "
-            "for (n in (P + 1):N) for (k in 1:P) y_ago[n, k] = y[n - k]; } parameters",
+            "target += log_mix(p, normal_lpdf(y | mu[1], 1), normal_lpdf(y | mu[2], 1));",
+            "for (n in 1:N) target += log_mix(p, normal_lpdf(y[n] | mu[1], 1), "
+            "normal_lpdf(y[n] | mu[2], 1));",
         ),
-        ("y[n - k];\n", "y_ago[n, k];\n"),
     ),
     "refuse_unread_sum_in_tp": (
         "compute it in generated quantities",
@@ -773,22 +775,25 @@ def test_an_outcome_means_its_entries_and_cells_must_be_modelled():
         weave(code, "X")
 
 
-def test_a_lagged_outcome_is_told_how_to_be_written():
-    """And what is told can be woven."""
+@pytest.mark.parametrize(
+    "lagged",
+    [
+        "y[2:T] ~ normal(a * x[2:T] + b * y[1:(T - 1)], 1);",
+        "for (t in 2:T) y[t] ~ normal(a * x[t] + b * y[t - 1], 1);",
+        "for (t in 2:T) { int ago = t - 1; y[t] ~ normal(a * x[t] + b * y[ago], 1); }",
+    ],
+)
+def test_a_lagged_outcome_is_data_of_the_row(lagged):
+    """However it is written, and as a user would who has it as data."""
     code = """data { int T; vector[T] y; vector[T] x;DATA }
 parameters { real a; real b; } model { %s }"""
-    lagged = "y[2:T] ~ normal(a * x[2:T] + b * y[1:(T - 1)], 1);"
-    with pytest.raises(WeaveError, match="as data of the row, `y_before`, leave out") as caught:
-        weave(code.replace("DATA", "") % lagged)
-    told = re.search("write `(.*)`$", caught.value.reason)[1]
-    assert told == "y ~ normal(a * x + b * y_before, 1);"
-    assert weave(code.replace("DATA", " vector[T] y_before;") % told).rows.keys() == {
-        "y",
-        "x",
-        "y_before",
-    }
-    loop = "for (t in 2:T) y[t] ~ normal(a + b * y[t - 1], 1);"
-    assert weave(code.replace("DATA", "") % loop).rows.keys() >= {"y", "y_before"}
-    other = "y[2:T] ~ normal(a, 1);"
-    with pytest.raises(WeaveError, match="let data of the row decide"):
-        weave(code.replace("DATA", "") % other)
+    woven = weave(code.replace("DATA", "") % lagged)
+    assert woven.rows == {"x": 0, "y": 0, "y_before": 0, "row_number": 0}
+    data = {"T": 6, "y": np.arange(6.0) ** 1.5, "x": np.array([2.0, 1, 0, -1, 3, 1])}
+    full = frozen_data(code.replace("DATA", "") % lagged, woven, data)
+    own = weave(
+        code.replace("DATA", " vector[T] y_before;") % "y ~ normal(a * x + b * y_before, 1);"
+    )
+    weights = np.array([0.0, 2, 0, 1, 3, 1])
+    apart = [model(program.code, {**data, **full, "weights": weights}) for program in (woven, own)]
+    assert_same_density(*apart)

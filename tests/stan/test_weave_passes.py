@@ -68,6 +68,29 @@ for (j in 1:J) target += -2 * l[j]; }""",
         "data { vector[5] y; } parameters { real a; } model { for (i in 1:5) y[i] ~ cauchy(a, 1);}",
         "data { int N; vector[N] y; }",
     ),
+    "with_densities_written_out": (
+        """// data: {"N": 6}
+functions { real f_lp(vector y, real a) { real r = 2 * a; y ~ normal(a, 1); return r; } }
+data { int N; vector[N] y; } parameters { real a; }
+model { real m = f_lp(y, a); }""",
+        "model { { y ~ normal(a, 1); } }",
+    ),
+    "without_local_numbers": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; } parameters { real a; }
+model { for (n in 2:N) { int m = n - 1; int k = m; k += 1; y[k] ~ normal(y[m], exp(a)); } }""",
+        "int k = (n - 1); k += 1; y[k] ~ normal(y[(n - 1)], exp(a));",
+    ),
+    "with_slices_as_loops": (
+        """// data: {"I": 3, "J": 4}
+data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }
+model {
+  for (i in 1:I) y[i, 2:J] ~ normal(y[i, 1:(J - 1)] + b[:(J - 1)]', 1);
+  to_vector(y) ~ normal(to_vector(x * b'), 2);
+}""",
+        "for (n in 2 : J) { y[i, n] ~ normal(y[i, n - 1] + b[n - 1], 1); } } "
+        "for (i_2 in 1 : I) { for (j in 1 : J) { y[i_2, j] ~ normal(x[i_2] * b[j], 2); } }",
+    ),
     "with_positions_found": (
         """// data: {"N": 6, "J": 2, "s": [2, 4]}
 data { int N; int J; array[J] int s; vector[N] y; } parameters { real m; }
@@ -86,11 +109,27 @@ model { int p = 1; for (j in 1:J) { segment(y, p, s[j]) ~ normal(m[j], 1); p += 
         + "model { vector[N] mu = rep_vector(a, N); mu[I] += exp(a); y ~ normal(mu, 1); }",
         "for (n in 1 : N) { if (place_in_I[n] > 0) { mu[n] += exp(a); } }",
     ),
+    "with_rows_before": (
+        """// data: {"N": 6, "J": 2, "s": [2, 4]}
+data { int N; int J; array[J] int s; vector[N] y; } parameters { vector[J] m; }
+model { int p = 1; for (j in 1:J) for (t in 1:s[j]) {
+  if (t > 1) y[p] ~ normal(m[j] * y[p - 1], 1);
+  p += 1;
+} }""",
+        "for (n in 1 : N) { if (j_of_row[n] != 0) { "
+        "y[n] ~ normal(m[j_of_row[n]] * y_before[n], 1); } }",
+    ),
     "in_long_form": (
         """// data: {"I": 3, "J": 2}
 data { int I; int J; matrix[I, J] y; } parameters { vector[I] t; vector[J] b; }
 model { for (i in 1:I) y[i] ~ normal(t[i] - b, 1); }""",
         "for (n in 1 : N_cells) { y_cell[n] ~ normal(t[i_cell[n]] - b[j_cell[n]], 1); }",
+    ),
+    "with_own_scratch_of_cells": (
+        """// data: {"I": 3, "J": 2}
+data { int I; int J; matrix[I, J] y; } parameters { vector[J] b; }
+model { vector[2] h; for (i in 1:I) for (j in 1:J) { h[1] = b[j]; y[i, j] ~ normal(h[1], 1); } }""",
+        "vector[2] h; { h[1] = b[j_cell[n]]; y_cell[n] ~ normal(h[1], 1); }",
     ),
     "with_own_scratch": (
         """// data: {"N": 4, "T": 3, "L": [1, 3, 2, 3]}
@@ -133,12 +172,13 @@ model { y ~ normal(csr_matrix_times_vector(N, K, w, v, u, b), 1); }""",
 LATE = {"spread", "vectorise"}
 
 #: The passes of a program that is woven as it stands.
-PASSES = [p for p in weaving.PASSES if p not in weaving.READINGS]
+PASSES = [p for p in weaving.PASSES if p not in (*weaving.SPELLINGS, *weaving.READINGS)]
 BEFORE_REACH = PASSES[:-1]
 #: Data that a pass adds to those of the user.
 GIVEN = {
     "with_count": {"N": 5},
     "in_long_form": {"N_cells": 6},
+    "with_own_scratch_of_cells": {"N_cells": 6},
     "with_counts_of_their_own": {"N_1": 4, "N_2": 2},
 }
 

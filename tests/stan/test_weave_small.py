@@ -163,10 +163,6 @@ target += lp + square(lp);""",
         BODY % """vector[N] mu; for (n in 1:N) { mu[n] = a + x[n]; y[n] ~ normal(mu[g[n]], s); }""",
         r"picks observations by `g\[n\]`",
     ),
-    "elem_write": (
-        BODY % """int k = 1; vector[N] m = a + x; m[k] = 0; y ~ normal(m, s);""",
-        r"writes into single observations",
-    ),
     "rep_two": (
         BODY % """matrix[N, N] D = rep_matrix(a, N, N); y ~ normal(D * x, s);""",
         r"more than one dimension of observations",

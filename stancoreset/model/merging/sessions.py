@@ -96,6 +96,11 @@ class PartsSession(_Derived):
         return all(part.full for part in self.parts)
 
     @property
+    def has_gradients(self) -> bool:
+        """A sum over parts has densities only."""
+        return False
+
+    @property
     def against(self) -> str:
         """What the certificate compares with, if not all rows."""
         if self.whole:

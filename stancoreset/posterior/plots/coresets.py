@@ -16,8 +16,8 @@ from stancoreset.posterior.certificate import (
     HELDOUT_CERTIFIED,
     LEAST_EFFICIENCY,
     VERDICT_COLORS,
-    percent,
 )
+from stancoreset.posterior.digits import percent
 from stancoreset.posterior.plots.figures import (
     COLORS,
     check_axes,
@@ -263,8 +263,9 @@ def _said(certificate: Any, weightless: int) -> list[str]:
     khat, heldout = certificate.khat, getattr(certificate, "heldout_error", np.nan)
     needed = next((least for bound, least in LEAST_EFFICIENCY if khat <= bound), np.nan)
     needs = f" (requires {percent(needed)})" if np.isfinite(needed) else ""
+    judged = " by marginals" if getattr(certificate, "by_marginals", False) else ""
     verdict = (
-        f"{certificate.verdict}: importance efficiency "
+        f"{certificate.verdict}{judged}: importance efficiency "
         f"{percent(certificate.efficiency)} ({certificate.n_draws:,} draws)"
     )
     numbers = [f"Pareto k̂ {f'{khat:.2f}' if np.isfinite(khat) else khat}{needs}"]

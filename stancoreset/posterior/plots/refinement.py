@@ -14,8 +14,8 @@ from stancoreset.posterior.certificate import (
     HELDOUT_CERTIFIED,
     LEAST_EFFICIENCY,
     VERDICT_COLORS,
-    percent,
 )
+from stancoreset.posterior.digits import percent
 from stancoreset.posterior.plots.figures import COLORS, LIMIT, LINES, Panels, check_axes, tidy
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,6 +34,20 @@ _OLD_ARRAYS = (
     "\nIf brms wrote the program: update brms, or fit it from R by coreset_brm, which rewrites "
     "such arrays (stancoreset r-helper prints it)."
 )
+#: Words of the language, and the version of Stan that they came with.
+_NEW_WORDS = {
+    "array": (2, 26),
+    "tuple": (2, 33),
+    "jacobian": (2, 36),
+    "sum_to_zero_vector": (2, 36),
+    "row_stochastic_matrix": (2, 36),
+    "column_stochastic_matrix": (2, 36),
+    "beta_neg_binomial": (2, 36),
+    "sum_to_zero_matrix": (2, 37),
+    "yule_simon": (2, 39),
+    "laplace_marginal": (2, 39),
+}
+_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
 # Of a program that an error shows.
 _LONGEST_LINE = 400
@@ -90,8 +105,24 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
         said = (done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}"
         said = "\n".join(line[:_LONGEST_LINE] for line in said.splitlines())
         hints = {"include file": _HOW_TO_INCLUDE, "old array syntax": _OLD_ARRAYS}
-        raise CompileError(said + "".join(hint for cause, hint in hints.items() if cause in said))
+        hint = "".join(hint for cause, hint in hints.items() if cause in said)
+        raise CompileError(said + (hint or _too_old(stanc, code)))
     return done.stdout, done.stderr
+
+
+def _too_old(stanc: Path, code: str) -> str:
+    """What to say where a program has words that this stanc does not know; empty for others."""
+    words = re.findall(r"[a-zA-Z]\w*", _COMMENTS.sub("", code))
+    words += [word.rsplit("_", 1)[0] for word in words]  # of beta_neg_binomial_lpmf
+    mine = _version(stanc)[:2]
+    newer = {word: v for word, v in _NEW_WORDS.items() if v > mine and word in words}
+    if not newer:
+        return ""
+    came = ", ".join(f"`{word}` came with Stan {v[0]}.{v[1]}" for word, v in newer.items())
+    return (
+        f"\n{came}; this stanc, {stanc}, is {mine[0]}.{mine[1]}: install a newer CmdStan, or use "
+        "Python 3.12 or newer, where the package httpstan has stanc 2.39."
+    )
 
 
 def _run(

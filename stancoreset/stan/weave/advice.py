@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from stancoreset.stan.syntax import expression as text
+from dataclasses import replace
+
+from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.elements import outcome
+from stancoreset.stan.weave.library import density, suffix
 
 __all__ = [
     "ALL_ROWS",
+    "AS_DATA",
     "BY_GROUP",
     "FROM_DATA",
     "GROUP_BY_GROUP",
     "IN_A_LOOP",
     "LONG_FORM",
-    "lagged",
+    "SUMS_ALONE",
+    "mixed_by_row",
 ]
 
 #: Where nothing more is known.
@@ -26,12 +30,17 @@ ALL_ROWS = (
     "loop over all rows, `for (n in 1:N)`, and let data of the row decide what it adds, "
     "`if (chosen[n] == 1)`; rows that must stand together are one row"
 )
+AS_DATA = "declare what is computed from the number as data of the row, `vector[N] time;`"
 BY_GROUP = "give the parameter an entry for each group, and pick the row's by data, `theta[g[n]]`"
 FROM_DATA = (
     "what is computed from data alone can be computed once, in transformed data; a row's term may "
     "depend on parameters and on data of that row only"
 )
 LONG_FORM = "if pairs are the data, declare them in long form, one row for each pair"
+SUMS_ALONE = (
+    "add every sum over rows to the target by itself, `target += …;`; a number of data alone can "
+    "be computed in transformed data"
+)
 GROUP_BY_GROUP = (
     "brms' `unstr()` takes groups with the same times together where groups lack different times; "
     "write its body as one loop over the groups: `for (i in 1:size(nobs)) { array[nobs[i]] int "
@@ -40,30 +49,26 @@ GROUP_BY_GROUP = (
 )
 
 
-def lagged(s: n.Stmt) -> str:
-    """How to write ``y[2:T] ~ normal(a + b * y[1:(T - 1)], s)``, with what comes before as data.
+def mixed_by_row(s: n.Stmt) -> str:
+    """How to write ``target += log_mix(p, normal_lpdf(y | m, s), …);`` with a mixture for each row.
 
-    Empty for statements about other slices.
+    Empty for other statements.
     """
-    slice_ = outcome(s) if isinstance(s, n.Tilde | n.TargetAdd) else None
-    if not (isinstance(slice_, n.Index) and isinstance(slice_.base, n.Var)):
+    call = bare(s.value) if isinstance(s, n.TargetAdd) else None
+    if not isinstance(call, n.Call) or call.name not in ("log_mix", "log_sum_exp"):
         return ""
-    y, own, others = slice_.base, slice_.indices, set[str]()
 
-    def change(x: n.Node) -> n.Node | None:
-        if not (isinstance(x, n.Index) and isinstance(x.base, n.Var)):
+    def change(e: n.Node) -> n.Node | None:
+        known = density(suffix(e.name)[0]) if isinstance(e, n.Call) and suffix(e.name)[1] else None
+        if not isinstance(e, n.Call) or known is None:
             return None
-        if x.indices == own:
-            return x.base
-        if x.base.name == y.name:
-            others.add(text(x))
-            return n.Var(f"{y.name}_before", type=y.type)
-        return None
+        row = n.integer("n")
+        args = (
+            n.entry(a if isinstance(a, n.Var) else n.Paren(a, type=a.type), row)
+            if a.type.rank > known.rank(k) else a
+            for k, a in enumerate(e.args)
+        )  # fmt: skip
+        return replace(e, args=tuple(args))
 
     written = statement_text(n.transform(s, change))
-    if len(others) != 1 or not isinstance(own[0], n.Between | n.From):
-        return ""
-    return (
-        f"if each row's predecessor is known, declare it as data of the row, `{y.name}_before`, "
-        f"leave out the row that has none, and write `{written}`"
-    )
+    return f"if each row has a component of its own, write `for (n in 1:N) {written}`"

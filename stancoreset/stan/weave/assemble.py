@@ -168,10 +168,17 @@ def _tree(draft: Draft, frozen: Sequence[n.Decl], rejections: Sequence[n.Stmt]) 
 
 
 def _explanation(draft: Draft, frozen: Sequence[n.Decl]) -> tuple[Entry, ...]:
-    """What became of each statement, by line."""
+    """What became of each of the author's statements, by line."""
     why = "computed once from the full data"
-    entries = [Entry(d.line, printer.statement(d), "frozen", why) for d in frozen if d.line]
-    return tuple(sorted((*draft.entries.values(), *entries), key=lambda e: e.line))
+    added = {s.name for s in draft.added if isinstance(s, n.Decl)}
+    own = [d for d in frozen if d.line and d.name not in added]
+    entries = [Entry(d.line, printer.statement(d), "frozen", why) for d in own]
+    entries += draft.entries.values()
+    if draft.counted:  # whose count is ours
+        entries = [
+            replace(e, why=e.why.replace(f"over {draft.obs}", "over cells")) for e in entries
+        ]
+    return tuple(sorted(entries, key=lambda e: e.line))
 
 
 def _comment(draft: Draft, frozen: Sequence[str], conditioned: Sequence[str]) -> list[str]:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import expression, increments, names_in
+from stancoreset.stan.syntax import bare, increments, names_in
+from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.counts import data_dependences
 from stancoreset.stan.weave.draft import Draft
@@ -105,7 +107,7 @@ def _within(program: n.Program, inner: Draft, outer: Draft) -> bool:
     the score of one person. They are not observations, unless their data are outcomes that the
     rows of `outer` lack.
     """
-    adding = set(_increments(program))
+    adding = {s.as_written for s in _increments(program)}
     entries = inner.entries.items()
     touched = adding & {s for s, e in entries if e.role in ("likelihood", "mixed")}
     modelled = set().union(*map(outcomes, program.model))
@@ -134,7 +136,7 @@ def _refuse_if_another_is_meant(
         sized = set(axes)
         _refuse_columns(program, chosen, name, axes, error)
         modelled = {s for s in _increments(program) if outcomes(s) & sized}
-        left = modelled - chosen.weighted
+        left = {s.as_written for s in modelled} - chosen.weighted
         # ``Y[which] ~ normal(latent[which], noise[which])`` has a parameter for each row of Y
         latent = modelled and any(name in names_in(d.size) for d in program.parameters)
         only_indexes = _only_indexes(program, chosen)
@@ -157,9 +159,10 @@ def _refuse_columns(
     weighted; but an observation is a row, or a single entry, and never silently a column.
     """
     for s in _increments(program):
-        if s not in chosen.weighted or _of_vectors(s):
+        if s.as_written not in chosen.weighted or _of_vectors(s.as_written):
             continue
-        for y in sorted(outcomes(s) & axes.keys() & chosen.rows.keys()):
+        of = outcomes(s) or names_in(s)  # as `y` in ``target += log(p[y[n, t]])``
+        for y in sorted(of & axes.keys() & chosen.rows.keys()):
             if axes[y] < chosen.rows[y]:
                 raise WeaveError(
                     error.line,
@@ -176,7 +179,7 @@ def _increments(program: n.Program) -> list[n.Tilde | n.TargetAdd]:
     return [s for b in program.model for s in increments(b)]
 
 
-def _of_vectors(s: n.Tilde | n.TargetAdd) -> bool:
+def _of_vectors(s: n.Stmt) -> bool:
     """Whether the density is of whole vectors, as ``Y[, n] ~ multi_normal(mu, S)``."""
     if isinstance(s, n.Tilde):
         names = [s.distribution]
@@ -213,22 +216,44 @@ def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> Weav
     """
     modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
 
-    def weight(name: str) -> tuple[bool, bool, int]:
+    grown = {statement_text(d): d.name for d in program.parameters}
+
+    def weight(name: str) -> tuple[int, ...]:
         deps = data_dependences(program, name)
-        sized = {k for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
+        sized = {k: d.axis for k, d in deps.items() if d.kind in ("rowwise", "coupled")}
         error = refused[name]
-        return (not isinstance(error, NoLikelihoodError), bool(sized & modelled), len(sized))
+        return (
+            any(sized[y] == 0 for y in sized.keys() & modelled),  # before columns of a table
+            bool(sized.keys() & modelled),
+            not isinstance(error, NoLikelihoodError),
+            error.statement not in grown,
+            len(sized),
+        )
 
     best = max(refused, key=weight)
-    unsized = [d for d in program.data if d.name in modelled and d.size.dims]
-    if not weight(best)[1] and unsized:
+    found = [d for d in program.data if d.name in modelled and d.size.dims]
+    unsized = [d for d in found if text(bare(d.size.dims[0])) not in refused]
+    if not weight(best)[0] and unsized:
         d = unsized[0]
-        size = expression(d.size.dims[0])
+        size = text(d.size.dims[0])
         return WeaveError(
             d.line,
             f"the outcome `{d.name}` has the size {size}, and rows must be counted by a data "
             f"integer; declare one, `int N;`, and use it as the size of all that has an entry for "
             "each row",
-            d.name,
+            statement_text(d),
         )
-    return refused[best]
+    error = refused[best]
+    tables = [
+        d.name
+        for d in program.data
+        if d.name in modelled and len(d.size.dims) > 1 and best in names_in(d.size)
+    ]
+    if tables and error.statement in grown:
+        advice = (
+            f"or, if the entries of `{tables[0]}` do not depend on each other, declare them in "
+            "long form, one row for each, with the number of its group: "
+            f"`{tables[0]}[n] ~ …{grown[error.statement]}[g[n]]…`"
+        )
+        return WeaveError(error.line, error.why, error.statement, advice=advice)
+    return error

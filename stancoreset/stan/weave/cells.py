@@ -33,7 +33,8 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments, outcome
-from stancoreset.stan.weave.numbers import over_all, within
+from stancoreset.stan.weave.numbers import of_each, over_all, within
+from stancoreset.stan.weave.slices_as_loops import Entry
 from stancoreset.stan.weave.switches import negated
 
 __all__ = ["in_long_form", "sizes_of_cells"]
@@ -78,12 +79,13 @@ def sizes_of_cells(program: n.Program, obs: str) -> tuple[str, ...]:
 
 
 def _tables(program: n.Program) -> dict[tuple[str, str], dict[str, n.Decl]]:
-    """Data of two dimensions that two data integers count, by these."""
+    """Data whose first two dimensions two data integers count, by these."""
     counts = program.integers
     found: dict[tuple[str, str], dict[str, n.Decl]] = {}
     for d in program.data:
-        sizes = [s.name for s in map(bare, d.size.dims) if isinstance(s, n.Var)]
-        if len(sizes) == len(d.size.dims) == 2 and set(sizes) <= counts:
+        first = d.size.dims[:2]
+        sizes = [s.name for s in map(bare, first) if isinstance(s, n.Var)]
+        if len(sizes) == 2 and set(sizes) <= counts:
             found.setdefault((sizes[0], sizes[1]), {})[d.name] = d
     return found
 
@@ -100,11 +102,10 @@ class _Cells:
         self.count = n.integer(names.fresh("N_cells"))
         self.cell = n.integer(names.fresh("n"))
         self.numbers = tuple(n.integers(names.fresh(f"{name}_cell")) for name in ("i", "j"))
+        self.columns = {name: _of_cells(d.size, self.count) for name, d in tables.items()}
         self.values = {
-            name: n.Var(
-                names.fresh(f"{name}_cell"), type=n.INTS if d.type.base == "int" else n.VECTOR
-            )
-            for name, d in tables.items()
+            name: n.Var(names.fresh(f"{name}_cell"), type=size.type)
+            for name, size in self.columns.items()
         }
         self.counters = tuple(n.integer(names.fresh(f"{v.name}_")) for v in self.numbers)
         self.known = {d.name for d in program.known}
@@ -185,6 +186,8 @@ class _Cells:
     def outer(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
         """A loop over rows or columns: what is not of cells stays in it, cells have their own."""
         body = body_of(s.body)
+        terms = [x for x in body if isinstance(x, n.Tilde | n.TargetAdd)]
+        body = _without_vectors(body, whole=any(map(self.outcome, terms)))
         cells = [x for x in body if any(self.outcome(y) for y in increments(x))]
         own = [x for x in body if isinstance(x, n.Decl | n.Assign)]
         rest = tuple(x for x in body if x not in cells)
@@ -247,18 +250,20 @@ class _Cells:
         if not (isinstance(e, n.Index) and isinstance(e.base, n.Var)):
             return None
         table, indices = e.base.name, e.indices
-        if table not in self.tables or len(indices) != 2:
+        if table not in self.tables or len(indices) < 2:
             return None
-        if all(_is(i, k, loops) for k, i in enumerate(indices)):
-            return self.value(table)
-        if not all(_one(i) and names_in(i) <= self.known | loops.keys() for i in indices):
+        (i, j), inner = indices[:2], indices[2:]
+        if _is(i, 0, loops) and _is(j, 1, loops):
+            return _within(self.value(table), inner, e.type)
+        if not all(_one(k) and names_in(k) <= self.known | loops.keys() for k in (i, j)):
             return None
-        place = substituted(e, {name: self.counters[axis] for name, axis in loops.items()})
+        place = n.Index(e.base, (i, j), type=e.base.type.element().element())
+        place = substituted(place, {name: self.counters[axis] for name, axis in loops.items()})
         key = (table, text(place))
         if key not in self.others:
             other = replace(self.values[table], name=self.names.fresh(f"{table}_other_cell"))
             self.others[key] = (other, place)
-        return n.entry(self.others[key][0], self.cell)
+        return _within(n.entry(self.others[key][0], self.cell), inner, e.type)
 
     def entry(self, s: n.Tilde | n.TargetAdd, loops: dict[str, int]) -> n.Stmt:
         """The cell's term, of a density of a row or column of a table."""
@@ -329,11 +334,13 @@ class _Cells:
         )
 
     def declarations(self, count: n.Expr) -> list[n.Stmt]:
-        sized = n.SizedType("int", array=(count,))
-        values = [self.values[name] for name in sorted(self.used)]
+        numbers = n.SizedType("int", array=(count,))
+        sizes = {v.name: numbers for v in self.numbers}
+        sizes |= {self.values[name].name: self.columns[name] for name in sorted(self.used)}
+        sizes |= {other.name: self.columns[table] for (table, _), (other, _) in self.others.items()}
         return [
-            n.Decl(v.name, n.SizedType("vector", sizes=(count,)) if v.type == n.VECTOR else sized)
-            for v in (*self.numbers, *values, *(other for other, _ in self.others.values()))
+            n.Decl(name, substituted(size, {self.count.name: count}))
+            for name, size in sizes.items()
         ]
 
     def filling(self, first: n.Var, second: n.Var) -> n.Stmt:
@@ -342,7 +349,8 @@ class _Cells:
 
         def own(table: str) -> n.Expr:
             base = n.Var(table, type=self.tables[table].type)
-            return n.Index(base, (n.Single(i), n.Single(j)), type=n.INT)
+            kind = base.type.element().element()
+            return n.Index(base, (n.Single(i), n.Single(j)), type=kind)
 
         def put(target: n.Var, value: n.Expr) -> n.Stmt:
             return n.Assign(n.entry(target, self.cell), "=", value)
@@ -360,6 +368,19 @@ class _Cells:
         return n.Block((start, n.loop(i.name, first, body)))
 
 
+def _of_cells(size: n.SizedType, count: n.Expr) -> n.SizedType:
+    """The size of what holds a value for each cell of a table."""
+    cell = of_each(of_each(size, ()), ())
+    if cell.type == n.REAL:
+        return n.SizedType("vector", sizes=(count,))
+    return replace(cell, array=(count, *cell.array))
+
+
+def _within(value: n.Expr, inner: tuple[n.Indexing, ...], kind: n.Type) -> n.Expr:
+    """A part of the value of a cell."""
+    return n.Index(value, inner, type=kind) if inner else value
+
+
 def _one_by_one(s: n.For) -> list[n.Stmt]:
     """A loop that only adds terms, as a loop for each of them."""
     parts: list[n.Stmt] = []
@@ -368,6 +389,35 @@ def _one_by_one(s: n.For) -> list[n.Stmt]:
             return [s]
         parts += _one_by_one(x) if isinstance(x, n.For) else [x]
     return [replace(s, body=x) for x in parts]
+
+
+def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ...]:
+    """The body of a loop with the vectors that it declares written where they are read.
+
+    ``vector[J] eta = a[i] - b; y[i] ~ bernoulli_logit(eta);`` has an entry for each cell. So it is
+    with numbers, if a term is of a `whole` row.
+    """
+    changed = set().union(*map(assigned_names, body))
+    values: dict[str, n.Expr] = {}
+    out: list[n.Stmt] = []
+
+    def read(e: n.Node) -> n.Expr | None:
+        match e:
+            case n.Index(base=n.Var(name=name), indices=(n.Single(j),)) if name in values:
+                if not j.type.rank:
+                    return n.Paren(Element(Entry(j).of, {}, lambda e: False).of(values[name]))
+            case n.Var(name=name) if name in values:
+                return n.Paren(values[name], type=values[name].type)
+        return None
+
+    for s in body:
+        s = rewritten(s, read)
+        value = s.value if isinstance(s, n.Decl) and (s.type.rank or whole) else None
+        if isinstance(s, n.Decl) and value and not changed & {s.name, *names_in(value)}:
+            values[s.name] = value
+        else:
+            out.append(s)
+    return tuple(out)
 
 
 def _modelled(s: n.Tilde | n.TargetAdd) -> set[str]:

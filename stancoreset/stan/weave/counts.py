@@ -34,6 +34,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.advice import LONG_FORM
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.draft import Draft
@@ -147,7 +148,7 @@ def growing_parameters(program: n.Program, counts: Set[str]) -> Iterator[tuple[n
                 "gamma rate gives a negative binomial, a discrete class gives log_sum_exp over the "
                 "classes), or share it among a group of rows"
             )
-        yield d, WeaveError(d.line, why, d.name)
+        yield d, WeaveError(d.line, why, statement_text(d))
 
 
 def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.advice import ALL_ROWS, BY_GROUP, FROM_DATA, LONG_FORM
+from stancoreset.stan.weave.advice import (
+    ALL_ROWS,
+    AS_DATA,
+    BY_GROUP,
+    FROM_DATA,
+    LONG_FORM,
+    SUMS_ALONE,
+)
 from stancoreset.stan.weave.domain import (
     BY_COUNT,
     BY_DATA,
@@ -180,7 +187,7 @@ class Rows:
             return coupled(
                 f"`{short(e)}` is the number of a row, which may only index data that have one "
                 "entry per observation",
-                "declare what is computed from the number as data of the row, `vector[N] time;`",
+                AS_DATA,
             )
         if dep.kind in ("sum", "coupled") and e.type.rank == 0 and self.constant(e):
             names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
@@ -194,8 +201,7 @@ class Rows:
             return coupled(
                 f"`{short(e)}` sums over all observations and is not simply added to the log "
                 "density: it is a joint term of the whole outcome",
-                "add every sum over rows to the target by itself, `target += …;`; a number of data "
-                "alone can be computed in transformed data",
+                SUMS_ALONE,
             )
         return dep
 

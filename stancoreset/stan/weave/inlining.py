@@ -105,10 +105,11 @@ def _written_out(
     calls = [x for block in blocks for s in block for x in n.walk(s) if isinstance(x, _Call)]
     if not any(map(wanted, calls)):
         return program
-    inline = _Inline(program, wanted, in_loops)
-    parameters, model = (
-        tuple(new for s in block for new in inline.statement(s)) for block in blocks
-    )
+    # The target may be incremented in the model block alone, but for functions that do so.
+    inline = _Inline(program, lambda call: wanted(call) and call.name[-3:] != "_lp", in_loops)
+    parameters = tuple(new for s in blocks[0] for new in inline.statement(s))
+    inline.wanted = wanted
+    model = tuple(new for s in blocks[1] for new in inline.statement(s))
     if not inline.done:
         return program
     written = replace(program, transformed_parameters=parameters, model=model)

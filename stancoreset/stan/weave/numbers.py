@@ -13,13 +13,16 @@ when rows are left out; transformed data therefore find it once from the full da
       if (row_number[n] >= 2) { if (id[n] == id_before[n]) y[n] ~ normal(a + b * y_before[n], s); }
     }
 
+Of several rows before, ``for (k in 1:K) mu += b[k] * y[n - k];``, each row has an array,
+``y_before[n, k]``; so it is of slices of as many for each row, ``y[(n - K):(n - 1)]``.
+
 Only data are carried along. A row that reads what is computed from parameters for another row
 stays coupled with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import (
@@ -39,8 +42,9 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import outcome
+from stancoreset.stan.weave.integers import plain_sum, sum_of
 
-__all__ = ["over_all", "with_numbers_as_data", "within"]
+__all__ = ["of_each", "over_all", "with_numbers_as_data", "within"]
 
 Change = Callable[[n.Node], n.Node | None]
 
@@ -80,11 +84,12 @@ class _Carry:
     program: n.Program
     names: Names
     found: list[n.Stmt] = field(default_factory=list)
-    made: dict[tuple[str, str], n.Var] = field(default_factory=dict)
+    made: dict[tuple[str, ...], n.Var] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.known = {d.name: d for d in self.program.known}
         self.row = n.integer(self.names.fresh("n"))
+        self.step = n.integer(self.names.fresh("k"))
         self.counted = first_sizes(self.program)
         self.sizes = {k: size for k, size in self.counted.items() if k in self.known}
 
@@ -121,6 +126,10 @@ class _Carry:
 
         return n.For(own.name, first.index, first.index, rewritten(s, change), line=s.line)
 
+    def fixed(self, s: n.For) -> bool:
+        """Whether a loop within a pass has the same numbers for each row, ``for (k in 1:K)``."""
+        return isinstance(bare(s.lower), n.IntLit) and names_in(s.upper) <= self.known.keys()
+
     def size(self, s: n.For) -> str:
         """The count of that of which each pass of a loop has its own entry; or empty."""
         own = {
@@ -143,19 +152,50 @@ class _Carry:
             self.made[size, ""] = numbers
         return self.made[size, ""]
 
-    def other(self, base: n.Var, place: n.Expr) -> n.Var:
-        """Data of the row at `place`, for each row; its own, where there is no such row."""
-        key = (base.name, text(place))
+    def other(self, base: n.Var, place: n.Expr, loops: Sequence[n.For]) -> n.Var:
+        """Data of the row at `place`, for each row; its own, where there is no such row.
+
+        With an entry for each pass of the `loops` whose numbers are in `place`.
+        """
+        bounds = (text(bound) for x in loops for bound in (x.lower, x.upper))
+        key = (base.name, text(place), *bounds)
         if key not in self.made:
             d, size = self.known[base.name], n.integer(self.sizes[base.name])
             which = "before" if isinstance(place, n.Binary) and place.op == "-" else "elsewhere"
-            carried = replace(base, name=self.names.fresh(f"{base.name}_{which}"))
-            put = n.Assign(n.entry(carried, self.row), "=", n.entry(base, place))
-            fill = n.loop(self.row.name, size, within(place, size, put))
-            declared = n.Decl(carried.name, d.size, value=base)
-            self.found += [declared, fill]
+            name = self.names.fresh(f"{base.name}_{which}")
+            carried = replace(base, name=name)
+            declared = n.Decl(name, d.size, value=base)
+            if loops:
+                sizes = of_each(d.size, [size, *(_at(x, x.upper) for x in loops)])
+                carried = n.Var(name, type=sizes.type)
+                declared = n.Decl(name, sizes)
+            at = tuple(n.Single(_at(x, n.integer(x.name))) for x in loops)
+            own = n.Index(carried, (n.Single(self.row), *at), type=base.type.element())
+            put: n.Stmt = within(place, size, n.Assign(own, "=", n.entry(base, place)))
+            if loops:
+                put = n.Block((n.Assign(own, "=", n.entry(base, self.row)), put))
+            for x in reversed(loops):
+                put = n.For(x.name, x.lower, x.upper, n.Block((put,)))
+            self.found += [declared, n.loop(self.row.name, size, put)]
             self.made[key] = carried
         return self.made[key]
+
+
+def _at(s: n.For, number: n.Expr) -> n.Expr:
+    """The place of a loop's number, from 1 on."""
+    first = bare(s.lower)
+    assert isinstance(first, n.IntLit)
+    if first.text == "1":
+        return number
+    return n.Binary(number, "+", n.IntLit(str(1 - int(first.text)), type=n.INT), type=n.INT)
+
+
+def of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
+    """The size of an array of what an element of `size` is."""
+    if size.array:
+        return replace(size, array=(*dims, *size.array[1:]))
+    base = "row_vector" if size.base == "matrix" else "real"
+    return n.SizedType(base, array=(*dims,), sizes=size.sizes[1:])
 
 
 @dataclass(frozen=True)
@@ -165,9 +205,12 @@ class _Row:
     carry: _Carry
     loop: n.Var
     size: str
+    inner: tuple[n.For, ...] = ()  # loops within a pass, over as many numbers for each row
 
     def change(self, e: n.Node) -> n.Node | None:
         """Data of the row in place of its number, and of other rows."""
+        if isinstance(e, n.For) and self.carry.fixed(e):
+            return replace(e, body=rewritten(e.body, replace(self, inner=(*self.inner, e)).change))
         if isinstance(e, n.Var) and e.name == self.loop.name:
             return n.entry(self.carry.number(self.size), self.loop)
         return self.read(e, self.change)
@@ -186,9 +229,32 @@ class _Row:
         ):
             place = n.transform(bare(first.index), self.place)
             if self.by_data(place):
-                data = self.carry.other(base, substituted(place, {self.loop.name: self.carry.row}))
-                return replace(e, base=data, indices=(n.Single(self.loop), *indices[1:]))
-        return replace(e, base=n.transform(e.base, change), indices=indices)
+                loops = [x for x in self.inner if x.name in names_in(place)]
+                at = [n.Single(_at(x, n.integer(x.name))) for x in loops]
+                place = substituted(place, {self.loop.name: self.carry.row})
+                data = self.carry.other(base, place, loops)
+                return replace(e, base=data, indices=(n.Single(self.loop), *at, *indices[1:]))
+        window = self.window(e, base, first) if len(indices) == 1 else None
+        return window or replace(e, base=n.transform(e.base, change), indices=indices)
+
+    def window(self, e: n.Index, base: n.Expr, first: n.Indexing) -> n.Expr | None:
+        """A slice of as many rows for each row, by the places of its first and its last."""
+        if not (isinstance(base, n.Var) and isinstance(first, n.Between)):
+            return None
+        if self.carry.sizes.get(base.name) != self.size or base.type.rank != 1:
+            return None
+        ends = [n.transform(bare(end), self.place) for end in (first.lower, first.upper)]
+        _, names = sum_of(n.minus(ends[1], ends[0]))
+        if not all(map(self.by_data, ends)) or self.loop.name in {name for name, _ in names}:
+            return None
+        length = n.Binary(n.minus(ends[1], ends[0]), "+", n.ONE, type=n.INT)
+        size = substituted(plain_sum(length) or length, {self.loop.name: n.ZERO})
+        steps = n.For(self.carry.step.name, n.ONE, size, n.Skip())
+        place = n.Binary(ends[0], "+", n.minus(self.carry.step, n.ONE), type=n.INT)
+        data = self.carry.other(base, substituted(place, {self.loop.name: self.carry.row}), [steps])
+        own = n.entry(data, self.loop)
+        flat = {"vector": "to_vector", "row_vector": "to_row_vector"}.get(base.type.base)
+        return n.call(flat, own, kind=e.type) if flat else own
 
     def place(self, e: n.Node) -> n.Node | None:
         """A number that picks another row, in which the row's own is left."""
@@ -197,6 +263,7 @@ class _Row:
     def by_data(self, place: n.Expr) -> bool:
         """Whether the row's number and data decide which row is read."""
         given = {*self.carry.known, *(v.name for v in self.carry.made.values())}
+        given |= {x.name for x in self.inner}
         return not place.type.rank and self.loop.name in names_in(place) <= given | {self.loop.name}
 
 

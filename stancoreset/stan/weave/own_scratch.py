@@ -14,7 +14,7 @@ transformed data, finds the first row that would read what another row has left,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, target_vars
@@ -168,19 +168,20 @@ class _Marks:
 
     def reads(self, node: n.Node | None) -> tuple[n.Stmt, ...]:
         """A check of each part of the container that is read below `node`."""
-        found = {text(e): e for e in self.parts(node)} if node is not None else {}
-        return tuple(self.rejected(e) for e in found.values())
-
-    def parts(self, node: n.Node) -> Iterator[n.Expr]:
+        if node is None:
+            return ()
+        if isinstance(node, n.Ternary) and self.is_known(node.condition):
+            branches = [n.Block(self.reads(e)) for e in (node.yes, node.no)]
+            some = any(branch.body for branch in branches)
+            return (n.If(node.condition, branches[0], branches[1]),) if some else ()
         inner = node
         while isinstance(inner, n.Index):
             inner = inner.base
         if isinstance(inner, n.Var) and inner.name == self.scratch.name:
             assert isinstance(node, n.Expression)
-            yield node
-            return
-        for child in n.children(node):
-            yield from self.parts(child)
+            return (self.rejected(node),)
+        found = (check for child in n.children(node) for check in self.reads(child))
+        return tuple(dict.fromkeys(found))
 
     def rejected(self, e: n.Expr) -> n.Stmt:
         """The rejection of a row that reads an element which it has not written."""

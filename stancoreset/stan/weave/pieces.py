@@ -10,7 +10,7 @@ from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.advice import ALL_ROWS, IN_A_LOOP, lagged
+from stancoreset.stan.weave.advice import IN_A_LOOP, SUMS_ALONE, mixed_by_row
 from stancoreset.stan.weave.domain import BY_DATA
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import suffix
@@ -29,7 +29,7 @@ def refuse(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> NoReturn:
     """Raise the error that names the user's statement; `advice` is empty where `why` has it."""
     s = s.as_written
     why = why or "it cannot be split into rows"
-    advice = (lagged(s) if advice == ALL_ROWS else "") or advice
+    advice = (mixed_by_row(s) if advice == SUMS_ALONE else "") or advice
     raise WeaveError(s.line, why, statement_text(s), advice=advice)
 
 
@@ -89,9 +89,8 @@ class Pieces:
         if summary:
             refuse(
                 s,
-                f"`{summary[0]}` sums several observations into one outcome; write the "
-                "likelihood as a sum over observations",
-                advice="",
+                f"`{summary[0]}` sums several observations into one outcome",
+                "write the likelihood as a sum over observations, `for (n in 1:N) y[n] ~ …;`",
             )
 
     def collect(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt) -> Iterator[Piece]:

@@ -6,31 +6,35 @@
       pos = pos + s[j];
     }
 
-Row n is in the segment of one j, which transformed data find once from the full data by the same
-loop; then each row has its own term:
+or one by one, ``for (t in 1:s[j]) { y[pos] ~ normal(mu[j], sigma); pos += 1; }``. Row n is in the
+segment of one j, which transformed data find once from the full data by the same loop; then each
+row has its own term:
 
     for (n in 1:N) y[n] ~ normal(mu[j_of_row[n]], sigma);
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import (
     Names,
     assigned_names,
     assignments,
+    bare,
     counted_to,
     declarations,
     increments,
     names_in,
+    rewritten,
     sources,
 )
+from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
+from stancoreset.stan.weave.elements import Element, NotSplitError, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.slices import needed
 
@@ -68,14 +72,26 @@ def segmented(program: n.Program) -> dict[str, list[str]]:
     return found
 
 
+def _parts(s: n.Stmt) -> list[n.For]:
+    """Loops over parts of rows, ``for (n in first[j]:last[j])``, within others."""
+    outer = (x for x in n.walk(s) if isinstance(x, n.For))
+    inner = (x for o in outer for x in n.walk(o.body) if isinstance(x, n.For))
+    return [x for x in inner if not isinstance(bare(x.lower), n.IntLit)]
+
+
 @dataclass(frozen=True)
 class _Slice:
-    """``base[lower:upper]``, or ``segment(base, lower, …)``, and what follows in the index."""
+    """``base[lower:upper]``, or ``segment(base, lower, …)``, and what follows in the index.
+
+    It is `single` where it is one row, ``base[position]``, of a position that is counted up or
+    that a loop within another one passes over.
+    """
 
     base: n.Var
     lower: n.Expr
     upper: n.Expr
     further: tuple[n.Indexing, ...] = ()
+    single: bool = False
 
     @property
     def bounds(self) -> tuple[object, object]:
@@ -89,11 +105,33 @@ class _RowData:
         self.known = {d.name for d in program.known}
         sizes = first_sizes(program)
         self.counts = {d.name: sizes[d.name] for d in program.data if d.name in sizes}
+        integers = {d.name for d in declarations(program.model) if d.type == n.INT}
+        counted = integers & set().union(*map(assigned_names, program.model))
+        terms = [x for s in program.model for x in increments(s)]
+        self.picked = {text(y) for x in terms if (y := outcome(x)) and self.picks(y)}
+        parts = (x for s in program.model for x in _parts(s))
+        others = (x.name for x in parts if text(bare(x.upper)) not in program.integers)
+        self.positions = counted.union(others)
+
+    def picks(self, e: n.Node) -> bool:
+        """Whether data pick a row, ``y[first[j]]``."""
+        match e:
+            case n.Index(base=n.Var(name=y), indices=(n.Single(n.Index(base=n.Var(name=i))), *_)):
+                return y in self.counts and i in self.known
+        return False
 
     def slice(self, e: n.Node) -> _Slice | None:
         match e:
+            case n.Index(base=n.Var() as base, indices=(n.Single(at), *further)) if (
+                text(e) in self.picked
+            ):
+                found = _Slice(base, at, at, tuple(further), single=True)
             case n.Index(base=n.Var() as base, indices=(n.Between(lower, upper), *further)):
                 found = _Slice(base, lower, upper, tuple(further))
+            case n.Index(
+                base=n.Var() as base, indices=(n.Single(n.Var(name=p) as at), *further)
+            ) if p in self.positions:
+                found = _Slice(base, at, at, tuple(further), single=True)
             case n.Call(name="segment", args=(n.Var() as base, lower, length)):
                 last = n.Binary(lower, "+", n.minus(length, n.ONE), type=n.INT)
                 found = _Slice(base, lower, last)
@@ -151,10 +189,13 @@ class _Loop:
         self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt], found: list[n.Stmt]
     ) -> list[n.Stmt]:
         """What stands for the loop; `found` is lengthened by what numbers the rows."""
-        wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in self.rows.slices(s)))
+        loops = (x for x in n.walk(s) if isinstance(x, n.For) and x.name in self.rows.positions)
+        bounds: list[_Slice | n.For] = [*self.rows.slices(s), *loops]
+        wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in bounds))
         pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
         self.counting = sources(pairs, wanted)
-        self.local = {d.name for d in declarations([s])} - self.counting
+        # What the loop computes as it goes, inside or outside of it, stays in it.
+        self.local = ({d.name for d in declarations([s])} | assigned_names(s)) - self.counting
         if any(isinstance(x, n.Break | n.Continue) for x in n.walk(s)):
             raise NotSplitError
         start = needed(before, self.counting)
@@ -165,6 +206,8 @@ class _Loop:
             raise NotSplitError
         # loops that go on where others have ended leave some rows to those
         self.conditional = self.read_later(s, after) or not all(map(self.counts, start))
+        # and terms of some rows of a segment leave the others to other terms
+        self.conditional |= len({x.bounds for x in self.rows.slices(s)}) > 1
         numbering = self.numbering(s)
         rest = self.rest(s, after)
         found += [*self.numbers, n.Block((*start, numbering))]
@@ -179,7 +222,9 @@ class _Loop:
     def numbering(self, s: n.Stmt) -> n.Stmt:
         """`s` with numbers of rows in place of densities, and nothing but what those need."""
         match s:
-            case n.For(name=name, lower=n.IntLit("1"), body=body):
+            case n.For(name=name) if name in self.rows.positions:
+                return self.passes(s)
+            case n.For(name=name, lower=n.IntLit(first), body=body) if int(first) > 0:
                 self.loops.append(name)
                 inner = self.numbering(body)
                 self.loops.pop()
@@ -225,31 +270,59 @@ class _Loop:
     def numbered(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
         """Numbers for the rows of a density's segment; its term goes to `terms`."""
         slices = self.rows.slices(s)
-        outcome = self.rows.slice(arguments(s)[0])
-        if outcome is None or names_in(s) & self.local:
+        first = slices[0]
+        cut = first if first.single else self.rows.slice(arguments(s)[0])
+        if cut is None or names_in(s) & self.local:
             raise NotSplitError
-        count = self.rows.counts[outcome.base.name]
-        same = {x.bounds for x in slices} == {outcome.bounds}
-        if not same or any(self.rows.counts[x.base.name] != count for x in slices):
+        if {x.bounds for x in slices} != {cut.bounds}:
             raise NotSplitError
-        size, row = n.integer(count), n.integer(self.names.fresh("n"))
+
+        def term(row: n.Var, own: dict[str, n.Expr]) -> n.Stmt:
+            if cut.single:
+                return _of_row(s, own, text(cut.lower), row)
+
+            def of_row(e: n.Expr) -> n.Expr | None:
+                found = self.rows.slice(e)
+                if found is None:
+                    return None
+                if any(names_in(i) & own.keys() for i in found.further):
+                    raise NotSplitError
+                indices = (n.Single(row), *found.further)
+                return n.Index(found.base, indices, type=e.type.element())
+
+            return Element(of_row, own, lambda e: bool(self.rows.slices(e))).statement(s)
+
+        return self.rows_from(cut.lower, cut.upper, slices, term, s.line)
+
+    def passes(self, s: n.For) -> n.Stmt:
+        """Numbers for the rows ``for (n in first[j]:last[j])``; a pass goes to `terms`."""
+        own = {d.name for d in declarations([s])}
+        if names_in(s.body) & (self.local - own) or assigned_names(s.body) - own:
+            raise NotSplitError
+        slices = self.rows.slices(s.body)
+
+        def term(row: n.Var, names: dict[str, n.Expr]) -> n.Stmt:
+            return _of_row(s.body, names, s.name, row)
+
+        return self.rows_from(s.lower, s.upper, slices, term, s.line)
+
+    def rows_from(
+        self,
+        lower: n.Expr,
+        upper: n.Expr,
+        slices: Sequence[_Slice],
+        term_of: Callable[[n.Var, dict[str, n.Expr]], n.Stmt],
+        line: int,
+    ) -> n.Stmt:
+        """The loop that numbers the rows of a segment; `term_of` gives the term of one row."""
+        counts = {self.rows.counts[x.base.name] for x in slices}
+        if len(counts) != 1:
+            raise NotSplitError
+        size, row = n.integer(counts.pop()), n.integer(self.names.fresh("n"))
         numbers = {k: n.integers(self.names.fresh(f"{k}_of_row")) for k in self.loops}
         # A row in two segments gets -1, one in none 0; the declared bound then names the row.
-
-        def of_row(e: n.Expr) -> n.Expr | None:
-            found = self.rows.slice(e)
-            if found is None:
-                return None
-            if any(names_in(i) & numbers.keys() for i in found.further):
-                raise NotSplitError
-            indices = (n.Single(row), *found.further)
-            return n.Index(found.base, indices, type=e.type.element())
-
-        def whole(e: n.Expr) -> bool:
-            return bool(self.rows.slices(e))
-
         own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
-        term = Element(of_row, own, whole).statement(s)
+        term = term_of(row, own)
         if names_in(term) & (self.counting - self.rows.known):
             raise NotSplitError  # the position itself
         used = names_in(term) & {v.name for v in numbers.values()}
@@ -258,12 +331,23 @@ class _Loop:
         zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
         for number in numbers.values():
             bounds = n.Constraint("bounds", lower=lowest)
-            self.numbers.append(n.Decl(number.name, size_of_all, bounds, zeros, line=s.line))
+            self.numbers.append(n.Decl(number.name, size_of_all, bounds, zeros, line=line))
         if self.conditional or not used:
-            term = n.If(_differs(next(iter(own.values()))), term, line=s.line)
-        self.terms.append(n.loop(row.name, size, term, line=s.line))
+            term = n.If(_differs(next(iter(own.values()))), term, line=line)
+        self.terms.append(n.loop(row.name, size, term, line=line))
         body = n.Block(tuple(_numbered(number, n.integer(k)) for k, number in own.items()))
-        return n.For(row.name, outcome.lower, outcome.upper, body, line=s.line)
+        return n.For(row.name, lower, upper, body, line=line)
+
+
+def _of_row(s: n.Stmt, names: dict[str, n.Expr], position: str, row: n.Var) -> n.Stmt:
+    """A statement of one row, with its number in place of the position that picks it."""
+
+    def change(e: n.Node) -> n.Node | None:
+        if isinstance(e, n.Expression) and text(e) == position:
+            return row
+        return names.get(e.name) if isinstance(e, n.Var) else None
+
+    return rewritten(s, change)
 
 
 def _set_anew(s: n.Stmt) -> set[str]:

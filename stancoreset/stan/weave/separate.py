@@ -58,6 +58,9 @@ __all__ = ["Flow", "NoLikelihoodError", "separate"]
 
 Parts = tuple[Proven, ...]
 
+#: How the names of functions end that add to the target.
+_ADDING = ("_lp", "_jacobian")
+
 
 @dataclass(frozen=True)
 class Place:
@@ -204,6 +207,7 @@ class Flow:
             return self.block(body)
 
     def statement(self, s: n.Stmt) -> Proven:
+        self.require_no_rows_in_increments(s)
         before = dict(self.env)
         return replace(self.found(s), env=before)
 
@@ -321,15 +325,29 @@ class Flow:
             refuse(s, because("the Jacobian term depends on rows", dep.why), dep.advice)
         return Proven(s, "jacobian", why="a change of variables, the same for every row")
 
+    def require_no_rows_in_increments(self, s: n.Stmt) -> None:
+        """Refuse a call, for its value too, that would add something for the rows unweighted."""
+        if not any(name.endswith(_ADDING) for name in self.functions):
+            return
+        own = (x for c in n.children(s) if not isinstance(c, n.Statement) for x in n.walk(c))
+        for call in (s, *own):
+            if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith(_ADDING):
+                continue
+            dep = join(self.context, *(self.rows.of(a) for a in call.args))
+            if self.place.loop or self.place.repeats or dep.looks_at_rows:
+                refuse(
+                    s,
+                    f"`{call.name}` changes the target and is given data rows; write its "
+                    "increments in the model block",
+                    advice="",
+                )
+            if dep.stat:
+                refuse(
+                    s,
+                    f"`{call.name}` changes the target by what is computed from all observations",
+                )
+
     def void_call(self, s: n.VoidCall) -> Proven:
-        dep = join(self.context, *(self.rows.of(a) for a in s.args))
-        if self.place.loop or self.place.repeats or dep.looks_at_rows or dep.stat:
-            refuse(
-                s,
-                f"`{s.name}` changes the target and is given data rows; write its increments in "
-                "the model block",
-                advice="",
-            )
         return Proven(s, "prior", why="a function of parameters and constants only")
 
     def is_heard(self, s: n.Message) -> bool:

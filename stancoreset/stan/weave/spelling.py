@@ -2,6 +2,7 @@
 
 row(X, n)     X[n]              col(X, k)     X[, k]
 dims(y)[1]    size(y), or rows(y) of a matrix
+head(y, k)    y[1:k]            block(X, i, j, r, c)    X[i:(i + r - 1), j:(j + c - 1)]
 
 y ~ multi_normal(mu, diag_matrix(v))    y ~ normal(mu, sqrt(v))
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.library import suffix
@@ -23,7 +25,7 @@ _SCALES = {"multi_normal": "sqrt", "multi_normal_cholesky": "", "multi_normal_pr
 
 
 def in_one_spelling(draft: Draft) -> Draft:
-    """`row`, `col` and elements of `dims` become indices and sizes; independent entries normal."""
+    """Parts by functions become indices, and sizes by `dims` sizes; independent entries normal."""
     return replace(draft, program=n.transform(draft.program, _change))
 
 
@@ -33,6 +35,10 @@ def _change(node: n.Node) -> n.Node | None:
             new: n.Expr | None = n.Index(x, (n.Single(i),), type=node.type)
         case n.Call(name="col", args=(x, i)):
             new = n.Index(x, (n.All(), n.Single(i)), type=node.type)
+        case n.Call(name="head", args=(x, k)):
+            new = n.Index(x, (n.Between(n.ONE, k),), type=node.type)
+        case n.Call(name="block", args=(x, i, j, rows, cols)):
+            new = n.Index(x, (_run(i, rows), _run(j, cols)), type=node.type)
         case n.Index(base=n.Call(name="dims", args=(x,)), indices=(n.Single(i),)):
             new = _size(x, bare(i))
         case n.Tilde(arg=y, distribution=name, args=(mu, spread)) if name in _SCALES:
@@ -49,6 +55,13 @@ def _change(node: n.Node) -> n.Node | None:
     if new is None:
         return None
     return n.transform(new, _change)  # type: ignore[no-any-return]
+
+
+def _run(first: n.Expr, length: n.Expr) -> n.Between:
+    """The indices of `length` entries from `first` on."""
+    if text(bare(first)) == "1":
+        return n.Between(first, length)
+    return n.Between(first, n.Binary(first, "+", n.minus(length, n.ONE), type=n.INT))
 
 
 def _scale(name: str, y: n.Expr, spread: n.Expr) -> n.Expr | None:

@@ -9,21 +9,24 @@ weights as ``vector[N] log_lik`` in generated quantities:
 Everything else stays as it is, and what cannot be taken apart into rows is refused.
 
 A program goes through `PASSES`, each from draft to draft: those that write in one way what can be
-written in several; at most one of the `READINGS`, where it cannot be woven as it stands; and, along
-each data integer that may count its rows, those that prove it to be a sum over rows and weight it.
+written in several; where it cannot be woven as it stands, further `SPELLINGS` and one of the
+`READINGS`; and, along each data integer that may count its rows, those that prove it to be a sum
+over rows and weight it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import expression, parse
+from stancoreset.stan.syntax import declarations, expression, parse
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import with_entries_summed
+from stancoreset.stan.weave.advice import ALL_ROWS, AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
@@ -34,6 +37,7 @@ from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
+from stancoreset.stan.weave.local_numbers import without_local_numbers
 from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_row import one_row
 from stancoreset.stan.weave.one_table import in_one_table
@@ -45,11 +49,12 @@ from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
 from stancoreset.stan.weave.separate import separate
 from stancoreset.stan.weave.slices import without_unread
+from stancoreset.stan.weave.slices_as_loops import with_slices_as_loops
 from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 from stancoreset.stan.weave.vectorise import vectorise
 
-__all__ = ["ALONG_ONE_COUNT", "PASSES", "READINGS", "Entry", "Woven", "weave"]
+__all__ = ["ALONG_ONE_COUNT", "PASSES", "READINGS", "SPELLINGS", "Entry", "Woven", "weave"]
 
 
 def with_rows_numbered(draft: Draft) -> Draft:
@@ -57,9 +62,21 @@ def with_rows_numbered(draft: Draft) -> Draft:
     return without_left_selections(without_segments(draft))
 
 
+def with_rows_before(draft: Draft) -> Draft:
+    """Rows in segments read data of the rows before them."""
+    rows = with_rows_numbered(draft)
+    return draft if rows is draft else with_numbers_as_data(rows)
+
+
 def with_own_states(draft: Draft) -> Draft:
     """Rows begin with positions and scratch containers of their own."""
     return with_own_scratch(with_positions_found(draft))
+
+
+def with_own_scratch_of_cells(draft: Draft) -> Draft:
+    """Cells of tables begin with scratch containers of their own."""
+    cells = in_long_form(draft)
+    return draft if cells is draft else with_own_scratch(cells)
 
 
 def with_switches(draft: Draft) -> Draft:
@@ -73,6 +90,12 @@ def with_two_counts(draft: Draft) -> Draft:
     return draft if own is draft else with_switches(own)
 
 
+def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
+    """Functions that add to the target are written out, without values that nothing reads."""
+    out = without_densities(draft, in_loops=in_loops)
+    return draft if out is draft else without_unread(out)
+
+
 #: Every pass, in order.
 PASSES: tuple[Pass, ...] = (
     in_one_spelling,
@@ -82,8 +105,13 @@ PASSES: tuple[Pass, ...] = (
     with_products_by_row,
     with_entries_summed,
     with_count,
+    with_densities_written_out,
+    without_local_numbers,
+    with_slices_as_loops,
     with_rows_numbered,
+    with_rows_before,
     in_long_form,
+    with_own_scratch_of_cells,
     with_own_states,
     with_numbers_as_data,
     with_two_counts,
@@ -95,7 +123,10 @@ PASSES: tuple[Pass, ...] = (
     one_row,
     reach,
 )
-_READ, _ROWS = PASSES.index(with_rows_numbered), PASSES.index(spread)
+_SPELLED, _READ, _ROWS = map(PASSES.index, (with_densities_written_out, with_rows_numbered, spread))
+#: Further spellings of a program that cannot be woven as it stands: readings are tried after the
+#: first, then after the first two, and then after all.
+SPELLINGS = PASSES[_SPELLED:_READ]
 #: Those that read a refused program in another way: one at most is taken, in the order tried.
 READINGS = PASSES[_READ:_ROWS]
 #: Those that weave along one count.
@@ -149,21 +180,36 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = through(PASSES[:_READ], Draft(program))
+    draft = through(PASSES[:_SPELLED], Draft(program))
     draft = _named(draft, obs)
     telling: WeaveError | None = None
     for reading in _readings(draft):
         try:
             return _woven(reading)
         except CountsError as error:
+            with suppress(WeaveError):
+                return _woven(replace(reading, counts=error.counts))
             if reading is draft:
-                with suppress(WeaveError):
-                    return _woven(replace(draft, counts=error.counts))
                 raise
         except WeaveError as error:  # the reason against the program as it was written is told
-            telling = error if reading is draft else telling
+            if reading is draft:
+                telling = error
+            elif _tells_more(error, telling, reading):
+                why = re.sub(r"row_number\w*\[(\w+)\]", r"\1", error.why)  # as users number rows
+                telling = WeaveError(error.line, why, error.statement, advice=error.advice)
     assert telling is not None
     raise telling
+
+
+def _tells_more(error: WeaveError, told: WeaveError | None, reading: Draft) -> bool:
+    """Whether rows depend on each other where only their numbers, or a position, had been told."""
+    if told is None or not reading.added or error.advice in (AS_DATA, ALL_ROWS):
+        return False
+    positions = (d.name for d in declarations(reading.program.model) if d.type == n.INT)
+    carried = any(
+        told.why.startswith(f"`{p}` keeps a value") and p not in error.why for p in positions
+    )
+    return told.advice in (AS_DATA, ALL_ROWS) or carried
 
 
 def _named(draft: Draft, obs: str | None) -> Draft:
@@ -173,8 +219,9 @@ def _named(draft: Draft, obs: str | None) -> Draft:
         return draft
     sizes = sizes_of_cells(program, obs)
     if sizes:
-        cells = in_long_form(replace(without_densities(draft), counts=sizes))
-        if cells.counts == sizes:
+        spelled = (replace(d, counts=sizes) for d in _spelled(draft))
+        cells = next((d for d in map(in_long_form, spelled) if d.counts != sizes), None)
+        if cells is None:
             raise WeaveError(
                 0,
                 f"obs={obs!r} means the cells of {' × '.join(sizes)}, but no term of the log "
@@ -183,7 +230,7 @@ def _named(draft: Draft, obs: str | None) -> Draft:
             )
         return cells
     if obs in ("segment", "segments") and obs not in {d.name for d in program.data}:
-        parts = segmented(without_densities(draft).program)
+        parts = segmented(with_densities_written_out(draft).program)
         if len(parts) != 1:
             raise WeaveError(
                 0,
@@ -210,15 +257,23 @@ def _named(draft: Draft, obs: str | None) -> Draft:
 
 def _readings(draft: Draft) -> Iterator[Draft]:
     """The program as it may be read, as it stands among others."""
-    whole = without_densities(draft, in_loops=False)
+    whole = with_densities_written_out(draft, in_loops=False)
     if whole is not draft:  # written out, a density of all rows stays one expression
         yield whole
     yield draft
-    plain = without_densities(draft)
-    for rewrite in READINGS:
-        reading = rewrite(plain)
-        if reading is not plain:
-            yield reading
+    for spelled in _spelled(draft):
+        for rewrite in READINGS:
+            reading = rewrite(spelled)
+            if reading is not spelled:
+                yield reading
+
+
+def _spelled(draft: Draft) -> Iterator[Draft]:
+    """The program with its densities written out, and then in further spellings."""
+    for k, respell in enumerate(SPELLINGS):
+        given, draft = draft, respell(draft)
+        if k == 0 or draft is not given:
+            yield draft
 
 
 def _woven(draft: Draft) -> Woven:

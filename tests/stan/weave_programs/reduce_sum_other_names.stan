@@ -1,4 +1,4 @@
-// refuse: \d+ .*number of a row.*
+// data: {"N": 9}
 // `k` is the row in one loop and its group in the other: neither is read as the other.
 functions {
   real part(array[] int rows, int start, int end, array[] int y, array[] int g, vector a) {

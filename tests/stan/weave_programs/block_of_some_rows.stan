@@ -1,4 +1,4 @@
-// refuse: 7 .*uses only part of the observations.*
+// data: {"N": 7, "K": 2}
 // The block leaves the first row out.
 data { int N; int K; matrix[N, K] X; vector[N] y; }
 parameters { vector[K] b; real<lower=0> s; }

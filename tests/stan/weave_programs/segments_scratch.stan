@@ -1,4 +1,4 @@
-// refuse: 9 .*uses only part of the observations.*
+// data: {"N": 9, "J": 3, "first": [1, 5, 8], "last": [4, 7, 9]}
 data { int N; int J; vector[N] y; array[J] int first; array[J] int last; }
 parameters { vector[J] mu; real<lower=0> s; }
 model {

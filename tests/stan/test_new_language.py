@@ -1,0 +1,120 @@
+"""Newer words of Stan: woven where a stanc that knows them is there, explained where none is."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import special
+
+pytest.importorskip("stanli")
+pytest.importorskip("bridgestan")
+
+from weave_checks import generated, identities, model
+from weave_data import make_data
+
+from stancoreset.errors import CompileError, WeaveError
+from stancoreset.stan.syntax import stanc
+from stancoreset.stan.weave import weave
+
+SUM_TO_ZERO = """// data: {"N": 9, "J": 3}
+data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] y; }
+parameters { sum_to_zero_vector[J] a; real<lower=0> s; }
+model { a ~ normal(0, 1); y ~ normal(a[g], s); }"""
+BETA_NEG_BINOMIAL = """// data: {"N": 6}
+data { int N; array[N] int<lower=0> y; }
+parameters { real<lower=0> r; real<lower=0> a; real<lower=0> b; }
+model { y ~ beta_neg_binomial(r, a, b); r ~ exponential(1); }"""
+JACOBIAN = """functions { real up_jacobian(real x) { jacobian += x; return exp(x); } }
+data { int N; vector[N] y; vector[N] x; }
+parameters { real m; real l; real k; }
+transformed parameters { real s = up_jacobian(l); real t; jacobian += k; t = exp(k); }
+model { y ~ normal(m, s + t); }"""
+TUPLES = """functions { tuple(real, real) both(real m) { return (m, exp(m)); } }
+data { int N; vector[N] y; tuple(real, int) prior; }
+parameters { real m; }
+model { tuple(real, real) t = both(m); m ~ normal(prior.1, prior.2); y ~ normal(t.1, t.2); }"""
+MATRICES = """data { int N; array[N] int g; array[N] int h; vector[N] y; }
+parameters { sum_to_zero_matrix[2, 3] a; row_stochastic_matrix[2, 3] P; }
+model { for (n in 1:N) { y[n] ~ normal(a[g[n], h[n]], 1); target += log(P[g[n], h[n]]); } }"""
+
+NEW = {
+    "sum_to_zero_vector": (SUM_TO_ZERO, (2, 36)),
+    "beta_neg_binomial": (BETA_NEG_BINOMIAL, (2, 36)),
+    "jacobian": (JACOBIAN, (2, 36)),
+    "sum_to_zero_matrix": (MATRICES, (2, 37)),
+}
+
+
+@pytest.fixture
+def newer(monkeypatch):
+    """The stanc of CmdStan 2.37, which the package prophet brings."""
+    try:
+        found = importlib.metadata.distribution("prophet")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("no CmdStan of the package prophet")
+    home = Path(str(found.locate_file("prophet"))) / "stan_model" / "cmdstan-2.37.0"
+    if not (home / "bin" / "stanc").is_file():
+        pytest.skip("prophet has no stanc here")
+    monkeypatch.setenv("CMDSTAN", str(home))
+    assert stanc.version()[:2] == (2, 37)
+
+
+@pytest.mark.parametrize("word", NEW)
+def test_an_old_stanc_says_what_it_lacks(word):
+    code, since = NEW[word]
+    mine = stanc.version()
+    if mine[:2] >= since:
+        pytest.skip(f"stanc {mine} knows it")
+    with pytest.raises(CompileError) as caught:
+        weave(code)
+    told = str(caught.value)
+    assert f"`{word}` came with Stan {since[0]}.{since[1]}" in told
+    assert f"is {mine[0]}.{mine[1]}: install a newer CmdStan" in told
+
+
+def test_a_mistake_is_no_matter_of_versions():
+    for code in ("parameters { real a; } model { a ~ norml(0, 1); }", "model { // jacobian\n x; }"):
+        with pytest.raises(CompileError) as caught:
+            weave(code)
+        assert "came with" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [SUM_TO_ZERO, BETA_NEG_BINOMIAL])
+def test_a_newer_stanc_weaves_it(code, newer):
+    woven = weave(code)
+    errors = identities(code, make_data(code), woven=woven)
+    assert max(errors.values()) < 1e-9, errors
+
+
+def test_beta_negative_binomial_rows_against_their_formula(newer):
+    """B(r + a, y + b) Γ(y + r) / (B(a, b) Γ(y + 1) Γ(r)), at r = a = b = 1 and elsewhere."""
+    y, theta = np.array([0, 1, 4, 9]), np.log([1.5, 2.0, 0.7])
+    woven = model(weave(BETA_NEG_BINOMIAL).code, {"N": 4, "y": y, "weights": np.ones(4)})
+    for point in (np.zeros(3), theta):
+        r, a, b = np.exp(point)
+        exact = special.betaln(r + a, y + b) - special.betaln(a, b)
+        exact += special.gammaln(y + r) - special.gammaln(y + 1) - special.gammaln(r)
+        np.testing.assert_allclose(generated(woven, point)["log_lik"], exact, rtol=1e-10)
+
+
+@pytest.mark.parametrize("code", [JACOBIAN, TUPLES, MATRICES])
+def test_what_is_no_row_stays_as_it_is(code, newer):
+    woven = weave(code)
+    assert {e.role for e in woven.explanation} <= {"likelihood", "prior", "jacobian"}
+    assert {"y"} <= woven.rows.keys()
+    stanc.check(woven.code)
+    if code is JACOBIAN:
+        assert "jacobian += k;" in woven.code
+        assert "up_jacobian(l)" in woven.code
+
+
+def test_a_jacobian_of_rows_is_refused(newer):
+    """Whether its value is read or not."""
+    code = JACOBIAN.replace("real up_jacobian(real x)", "real up_jacobian(vector v, real x)")
+    code = code.replace("jacobian += x;", "jacobian += sum(v) * x;").replace("(l)", "(x, l)")
+    for given in (code, code.replace("s + t", "1")):
+        with pytest.raises(WeaveError, match="`up_jacobian` changes the target and is given data"):
+            weave(given)

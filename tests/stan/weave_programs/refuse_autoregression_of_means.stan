@@ -1,0 +1,7 @@
+// refuse: 6 `mu\[n - 1\]` reads a neighbouring observation
+data { int N; vector[N] y; vector[N] x; }
+parameters { real a; real b; real<lower=0> s; }
+transformed parameters { vector[N] mu = a + b * x; }
+model {
+  y[2:N] ~ normal(mu[1:(N - 1)], s);
+}
