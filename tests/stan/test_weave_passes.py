@@ -15,7 +15,8 @@ from weave_checks import model, points
 from weave_data import make_data
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import parse, printer
+from stancoreset.stan.syntax import declarations, parse, printer
+from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import weaving
 from stancoreset.stan.weave.draft import Draft, through
 
@@ -38,6 +39,12 @@ functions {
 model { target += reduce_sum(f, y, 1, a); }""",
         "model { target += normal_lpdf(y | a, 1); }",
     ),
+    "without_unread": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; } parameters { real a; }
+model { real r = sum(y); for (n in 1:N) r += y[n] - a; print(r); y ~ normal(a, 1); }""",
+        "model { y ~ normal(a, 1); }",
+    ),
     "with_values_hoisted": (
         """// data: {"N": 6, "flag": 0}
 data { int N; int flag; vector[N] y; } parameters { vector[2] z; }
@@ -50,9 +57,39 @@ data { int N; int M; matrix[M, 2] A; array[N] int J; vector[N] y; } parameters {
 model { vector[M] f = A * r; y ~ normal(f[J], 1); }""",
         "y ~ normal(A[J] * r, 1);",
     ),
+    "with_entries_summed": (
+        """// data: {"N": 6, "J": 2, "g": [1, 2, 2, 1, 1, 2]}
+data { int N; int J; array[N] int g; vector[N] y; } parameters { real a; }
+model { vector[J] l = rep_vector(a, J); for (n in 1:N) l[g[n]] += -square(y[n]);
+for (j in 1:J) target += -2 * l[j]; }""",
+        "target += -2 * sum(l);",
+    ),
     "with_count": (
         "data { vector[5] y; } parameters { real a; } model { for (i in 1:5) y[i] ~ cauchy(a, 1);}",
         "data { int N; vector[N] y; }",
+    ),
+    "with_densities_written_out": (
+        """// data: {"N": 6}
+functions { real f_lp(vector y, real a) { real r = 2 * a; y ~ normal(a, 1); return r; } }
+data { int N; vector[N] y; } parameters { real a; }
+model { real m = f_lp(y, a); }""",
+        "model { { y ~ normal(a, 1); } }",
+    ),
+    "without_local_numbers": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; } parameters { real a; }
+model { for (n in 2:N) { int m = n - 1; int k = m; k += 1; y[k] ~ normal(y[m], exp(a)); } }""",
+        "int k = (n - 1); k += 1; y[k] ~ normal(y[(n - 1)], exp(a));",
+    ),
+    "with_slices_as_loops": (
+        """// data: {"I": 3, "J": 4}
+data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }
+model {
+  for (i in 1:I) y[i, 2:J] ~ normal(y[i, 1:(J - 1)] + b[:(J - 1)]', 1);
+  to_vector(y) ~ normal(to_vector(x * b'), 2);
+}""",
+        "for (n in 2 : J) { y[i, n] ~ normal(y[i, n - 1] + b[n - 1], 1); } } "
+        "for (i_2 in 1 : I) { for (j in 1 : J) { y[i_2, j] ~ normal(x[i_2] * b[j], 2); } }",
     ),
     "with_positions_found": (
         """// data: {"N": 6, "J": 2, "s": [2, 4]}
@@ -72,11 +109,27 @@ model { int p = 1; for (j in 1:J) { segment(y, p, s[j]) ~ normal(m[j], 1); p += 
         + "model { vector[N] mu = rep_vector(a, N); mu[I] += exp(a); y ~ normal(mu, 1); }",
         "for (n in 1 : N) { if (place_in_I[n] > 0) { mu[n] += exp(a); } }",
     ),
+    "with_rows_before": (
+        """// data: {"N": 6, "J": 2, "s": [2, 4]}
+data { int N; int J; array[J] int s; vector[N] y; } parameters { vector[J] m; }
+model { int p = 1; for (j in 1:J) for (t in 1:s[j]) {
+  if (t > 1) y[p] ~ normal(m[j] * y[p - 1], 1);
+  p += 1;
+} }""",
+        "for (n in 1 : N) { if (j_of_row[n] != 0) { "
+        "y[n] ~ normal(m[j_of_row[n]] * y_before[n], 1); } }",
+    ),
     "in_long_form": (
         """// data: {"I": 3, "J": 2}
 data { int I; int J; matrix[I, J] y; } parameters { vector[I] t; vector[J] b; }
 model { for (i in 1:I) y[i] ~ normal(t[i] - b, 1); }""",
         "for (n in 1 : N_cells) { y_cell[n] ~ normal(t[i_cell[n]] - b[j_cell[n]], 1); }",
+    ),
+    "with_own_scratch_of_cells": (
+        """// data: {"I": 3, "J": 2}
+data { int I; int J; matrix[I, J] y; } parameters { vector[J] b; }
+model { vector[2] h; for (i in 1:I) for (j in 1:J) { h[1] = b[j]; y[i, j] ~ normal(h[1], 1); } }""",
+        "vector[2] h; { h[1] = b[j_cell[n]]; y_cell[n] ~ normal(h[1], 1); }",
     ),
     "with_own_scratch": (
         """// data: {"N": 4, "T": 3, "L": [1, 3, 2, 3]}
@@ -90,22 +143,6 @@ data { int N; vector[N] y; } parameters { real a; }
 model { for (n in 2:N) y[n] ~ normal(a + n * y[n - 1], 1); }""",
         "for (n in 1 : N) { if (row_number[n] >= 2) { "
         "y[n] ~ normal(a + row_number[n] * y_before[n], 1); } }",
-    ),
-    "without_local_numbers": (
-        """// data: {"N": 6}
-data { int N; vector[N] y; } parameters { real a; }
-model { for (n in 2:N) { int m = n - 1; int k = m; k += 1; y[k] ~ normal(y[m], exp(a)); } }""",
-        "int k = (n - 1); k += 1; y[k] ~ normal(y[(n - 1)], exp(a));",
-    ),
-    "with_slices_as_loops": (
-        """// data: {"I": 3, "J": 4}
-data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }
-model {
-  for (i in 1:I) y[i, 2:J] ~ normal(y[i, 1:(J - 1)] + b[:(J - 1)]', 1);
-  to_vector(y) ~ normal(to_vector(x * b'), 2);
-}""",
-        "for (n in 2 : J) { y[i, n] ~ normal(y[i, n - 1] + b[n - 1], 1); } } "
-        "for (i_2 in 1 : I) { for (j in 1 : J) { y[i_2, j] ~ normal(x[i_2] * b[j], 2); } }",
     ),
     "with_counts_of_their_own": (
         """// data: {"N": [4, 2]}
@@ -125,12 +162,23 @@ model { y ~ normal(csr_matrix_times_vector(N, K, w, v, u, b), 1); }""",
         SIZES + ROWS + "model { y[I] ~ normal(a + x[I], 1); }",
         "target += times_I[n] * normal_lpdf(y[n] | a + x[n], 1);",
     ),
+    "vectorise": (
+        SIZES + ROWS + "model { for (n in 1:N) { real m = a * x[n]; y[n] ~ normal(m, 1); } }",
+        "model { { vector[N] m = a * x; y ~ normal(m, 1); } }",
+    ),
 }
 
+#: Passes that follow `freeze`, along the count that is chosen.
+LATE = {"spread", "vectorise"}
+
+#: The passes of a program that is woven as it stands.
+PASSES = [p for p in weaving.PASSES if p not in (*weaving.SPELLINGS, *weaving.READINGS)]
+BEFORE_REACH = PASSES[:-1]
 #: Data that a pass adds to those of the user.
 GIVEN = {
     "with_count": {"N": 5},
     "in_long_form": {"N_cells": 6},
+    "with_own_scratch_of_cells": {"N_cells": 6},
     "with_counts_of_their_own": {"N_1": 4, "N_2": 2},
 }
 
@@ -143,12 +191,18 @@ def printed(d: Draft) -> str:
     return " ".join(printer.program(d.program).split())
 
 
+def given(name: str, code: str) -> Draft:
+    """What a pass is given."""
+    if name not in LATE:
+        return Draft(parse(code))
+    return through([weaving.freeze] * (name != "spread"), draft(code))
+
+
 @pytest.mark.parametrize("name", REWRITES)
 def test_a_pass_rewrites(name):
     """And the density stays what it was, up to a constant."""
     code, made = REWRITES[name]
-    given = Draft(parse(code), counts=("N",) if name == "spread" else ())
-    found = getattr(weaving, name)(given)
+    found = getattr(weaving, name)(given(name, code))
     assert made in printed(found)
     data = make_data(code)
     rewritten = printer.program(found.program)
@@ -161,8 +215,8 @@ def test_a_pass_rewrites(name):
 @pytest.mark.parametrize("name", [n for n in REWRITES if n != "with_count"])
 def test_a_pass_leaves_other_programs_alone(name):
     plain = "data { int N; vector[N] y; } parameters { real a; } model { y ~ normal(a, 1); }"
-    given = Draft(parse(plain), counts=("N",) if name == "spread" else ())
-    assert printed(getattr(weaving, name)(given)) == printed(given)
+    before = given(name, plain)
+    assert printed(getattr(weaving, name)(before)) == printed(before)
 
 
 CENTRED = """
@@ -173,14 +227,14 @@ transformed parameters { vector[N] mu = a + b * c; real s = exp(k * a); }
 model {
   real own = normal_lpdf(y | mu, s);
   target += own;
-  a ~ normal(0, 1);
+  real shift = 2 * k; a ~ normal(shift, 1);
 }
 """
 
 
 def test_freeze_tells_what_is_computed_once():
     """`d` looks at single rows, so it is computed again from those that are left."""
-    found = through(weaving.PASSES[:2], draft(CENTRED))
+    found = through((weaving.spread, weaving.freeze), draft(CENTRED))
     assert [*found.frozen] == ["m", "c"]
     assert [s.name for s in found.transformed_data] == ["k", "d"]
 
@@ -190,11 +244,11 @@ def test_freeze_tells_what_is_computed_once():
     [("a", "free"), ("k", "free"), ("mu", "rowwise"), ("own", "sum"), ("N", "count")],
 )
 def test_separate_tells_how_variables_depend_on_rows(name, kind):
-    assert through(weaving.PASSES[:3], draft(CENTRED)).deps[name].kind == kind
+    assert through(BEFORE_REACH, draft(CENTRED)).deps[name].kind == kind
 
 
 def test_separate_weights_the_likelihood_and_leaves_the_prior():
-    found = through(weaving.PASSES[:3], draft(CENTRED))
+    found = through(BEFORE_REACH, draft(CENTRED))
     assert sorted((e.line, e.role) for e in found.entries.values()) == [
         (8, "likelihood"),
         (9, "prior"),
@@ -205,19 +259,44 @@ def test_separate_weights_the_likelihood_and_leaves_the_prior():
 def test_separate_refuses_with_line_and_reason():
     code = CENTRED.replace("target += own;", "target += square(own);")
     with pytest.raises(WeaveError, match="sums over all observations") as caught:
-        through(weaving.PASSES[:3], draft(code))
+        through(BEFORE_REACH, draft(code))
     assert caught.value.line == 8
 
 
+def test_one_row_weights_in_the_model_and_adds_up_row_by_row_in_log_lik():
+    found = through(BEFORE_REACH, draft(CENTRED))
+    blocks = (n.Program(model=found.model), n.Program(model=found.log_lik))
+    model, log_lik = (" ".join(printer.program(b).split()) for b in blocks)
+    assert "real own = 0.0; own += -0.5 / square(s) * dot_product(weights, square(y - mu))" in model
+    assert "target += own; real shift = 2 * k; a ~ normal(shift, 1);" in model
+    assert "own_by_row += -0.5 / square(s) * square(y - mu)" in log_lik
+    assert "log_lik += own_by_row;" in log_lik
+    assert "a ~" not in log_lik
+
+
 def test_reach_leaves_out_what_no_row_needs():
-    """The sum `own` is in no statement of the weighted program: its terms are weighted."""
-    before = through(weaving.PASSES[:3], draft(CENTRED))
-    after = through(weaving.PASSES, draft(CENTRED))
-    assert [len(d.model) for d in (before, after)] == [3, 2]
+    """What is for the prior alone; the rows of the sum `own` stay."""
+    before = through(BEFORE_REACH, draft(CENTRED))
+    after = through(PASSES, draft(CENTRED))
+    declared = [{s.name for s in declarations(d.log_lik)} for d in (before, after)]
+    assert declared[0] - declared[1] == {"shift"}
+    assert "own_by_row" in declared[1]
     assert after.rows == {"x": 0, "y": 0, "c": 0}
 
 
 def test_the_passes_are_those_of_the_woven_program():
     woven = weaving.weave(CENTRED, "N")
-    found = through((*weaving.PLAIN, *weaving.PASSES), draft(CENTRED))
+    found = through(PASSES, draft(CENTRED))
     assert woven.tree.model == found.model
+
+
+def test_every_pass_has_a_fixture():
+    parts = {
+        "with_rows_numbered": {"without_segments", "without_left_selections"},
+        "with_own_states": {"with_positions_found", "with_own_scratch"},
+        "with_two_counts": {"with_counts_of_their_own"},
+        "with_switches": {"without_sparse_products"},
+    }
+    proofs = {"freeze", "separate", "one_row", "reach"}  # of `CENTRED`
+    for name in (p.__name__ for p in weaving.PASSES):
+        assert parts.get(name, {name}) <= REWRITES.keys() | proofs, name

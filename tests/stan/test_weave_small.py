@@ -29,12 +29,27 @@ model {
 WOVEN = {
     "acc_never": BODY
     % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);""",
-    "acc_factor_later": BODY
-    % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
-  target += k * lp;""",
     "acc_entries": BODY
     % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
   for (j in 1:J) target += lp[j];""",
+    "acc_twice": BODY
+    % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); target += lp + lp;""",
+    "acc_factor_later": BODY
+    % """real lp = 0; real k; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); k = 2;
+  target += k * lp;""",
+    "acc_of_all_from_zero": BODY
+    % """real lp = 0; lp += normal_lpdf(y | a, s); lp -= sum(abs(x)) * s; target += lp;""",
+    "acc_of_integers": BODY
+    % """int k = sum(c); int m; m = N - k; y ~ normal(a, 1);
+  target += k * log(s) + m * log1p(s);""",
+    "acc_in_a_function": """// data: {"N": 8}
+functions { real f_lpdf(vector y, vector x, real a, real s) { real lp = 0;
+lp += normal_lpdf(y | a, s); lp -= sum(abs(x)) * s; for (n in 1:rows(x)) lp += x[n] * a;
+return lp; } } data { int N; vector[N] y; vector[N] x; } parameters { real a; real<lower=0>
+s; } model { y ~ f(x, a, s); target += 2 * f_lpdf(y | x, a, 1); }""",
+    "acc_entries_scaled": BODY
+    % """array[J] real lp = rep_array(1, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
+  for (j in 1:J) target += -(s * lp[j] / -2);""",
     "student_nu": BODY % """y ~ student_t(exp(u[g]), a, s);""",
     "rng_pow": BODY % """target += -0.5 * sum(pow(y - a, 2)); s ~ exponential(1);""",
     "post": BODY % """y ~ normal(diag_post_multiply(X, b) * rep_vector(1, K), s);""",
@@ -102,15 +117,29 @@ REFUSED = {
 in 1:2) target += lp[j];""",
         r"adds up the observations of each group",
     ),
-    "acc_twice": (
-        BODY % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); target += lp + lp;""",
-        r"exactly once",
+    "acc_entries_unlike": (
+        BODY
+        % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
+  for (j in 1:J) target += j * lp[j];""",
+        r"adds up the observations of each group",
+    ),
+    "acc_entry_set": (
+        BODY
+        % """vector[J] lp = rep_vector(0, J); for (n in 1:N) lp[g[n]] += normal_lpdf(y[n] | a, s);
+  lp[1] = 0; target += sum(lp);""",
+        r"adds up the observations of each group",
+    ),
+    "acc_of_half_the_rows": (  # whose own reason is told, not that of the sum beside it
+        BODY
+        % """real l = (N / 2) * a + sum(square(y - a));
+  target += normal_lpdf(y | a, s) - l;""",
+        r"a term that is not a sum over observations, is computed from data rows",
     ),
     "acc_squared_too": (
         BODY
         % """real lp = 0; for (n in 1:N) lp += normal_lpdf(y[n] | a, s); y ~ normal(a, 1);
 target += lp + square(lp);""",
-        r"exactly once",
+        r"must be added to the target, alone or times a number",
     ),
     "acc_int": (
         BODY % """int k = 0; for (n in 1:N) k += c[n]; target += k * a;""",

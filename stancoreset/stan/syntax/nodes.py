@@ -306,6 +306,12 @@ class Constraint(Node):
     multiplier: Expr | None = None
     items: tuple[Constraint, ...] = ()
 
+    @property
+    def given(self) -> dict[str, Expr]:
+        """The bounds, offset and multiplier that there are, by name."""
+        keys = ("lower", "upper", "offset", "multiplier")
+        return {key: e for key in keys if (e := getattr(self, key)) is not None}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Statement(Node):

@@ -19,12 +19,15 @@ __all__ = [
     "derived",
     "has_own_break",
     "increments",
+    "name_of",
     "names_in",
     "rewritten",
+    "single",
     "sources",
     "substituted",
     "target_vars",
     "values_in",
+    "with_statements",
 ]
 
 _SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}
@@ -51,6 +54,16 @@ def bare(e: n.Expr) -> n.Expr:
     while isinstance(e, n.Paren):
         e = e.arg
     return e
+
+
+def single(index: n.Indexing) -> n.Expr | None:
+    """i of ``x[i]``, without parentheses; None for a slice."""
+    return bare(index.index) if isinstance(index, n.Single) else None
+
+
+def name_of(e: n.Expr | None) -> str:
+    """The name of a variable; empty for all else."""
+    return e.name if isinstance(e, n.Var) else ""
 
 
 def unchained(e: n.Index) -> n.Index:
@@ -87,9 +100,17 @@ def constants(body: Iterable[n.Node]) -> dict[str, n.Decl]:
 def counted_to(s: n.Node) -> str:
     """N of a loop ``for (n in 1:N)`` to a variable; empty for all else."""
     if isinstance(s, n.For) and isinstance(low := bare(s.lower), n.IntLit) and low.text == "1":
-        upper = bare(s.upper)
-        return upper.name if isinstance(upper, n.Var) else ""
+        return name_of(bare(s.upper))
     return ""
+
+
+def with_statements(program: n.Program, change: Callable[[n.Node], n.Node | None]) -> n.Program:
+    """The program after `nodes.transform` of transformed parameters and the model."""
+    parameters, model = (
+        tuple(n.transform(s, change) for s in block)
+        for block in (program.transformed_parameters, program.model)
+    )
+    return replace(program, transformed_parameters=parameters, model=model)
 
 
 def substituted(node: Any, names: Mapping[str, n.Expr]) -> Any:

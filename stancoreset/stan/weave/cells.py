@@ -22,8 +22,10 @@ from stancoreset.stan.syntax import (
     body_of,
     has_own_break,
     increments,
+    name_of,
     names_in,
     rewritten,
+    single,
     substituted,
     unchained,
 )
@@ -436,8 +438,7 @@ def _with_own(own: Sequence[n.Stmt], body: Sequence[n.Stmt], s: n.Stmt) -> n.Stm
 
 def _is(index: n.Indexing, axis: int, loops: dict[str, int]) -> bool:
     """Whether an index is the variable of the loop over `axis`."""
-    inner = bare(index.index) if isinstance(index, n.Single) else None
-    return isinstance(inner, n.Var) and loops.get(inner.name) == axis
+    return loops.get(name_of(single(index))) == axis
 
 
 def _one(index: n.Indexing) -> bool:

@@ -23,7 +23,15 @@ from dataclasses import replace
 from typing import Any
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import bare, counted_to, declarations, names_in, substituted
+from stancoreset.stan.syntax import (
+    bare,
+    counted_to,
+    declarations,
+    name_of,
+    names_in,
+    single,
+    substituted,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
@@ -49,12 +57,7 @@ __all__ = [
 
 def candidates(program: n.Program) -> tuple[str, ...]:
     """Data integers that size a dimension of some data variable, in order of declaration."""
-    sizes = {
-        size.name
-        for d in program.data
-        for size in map(bare, d.size.dims)
-        if isinstance(size, n.Var)
-    }
+    sizes = {name_of(bare(size)) for d in program.data for size in d.size.dims}
     return tuple(d.name for d in program.data if d.name in sizes and d.type == n.INT)
 
 
@@ -117,7 +120,7 @@ def _follows_itself(name: str, program: n.Program) -> str:
         for e in n.walk(s):
             if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name == name:
                 for i in e.indices:
-                    inner = bare(i.index) if isinstance(i, n.Single) else None
+                    inner = single(i)
                     part = isinstance(i, n.Between | n.From | n.To)
                     if part or (isinstance(inner, n.Binary) and inner.op in "+-"):
                         return text(e)
@@ -207,24 +210,15 @@ def first_sizes(program: n.Program) -> dict[str, str]:
     blocks = (
         program.data, program.transformed_data, program.transformed_parameters, program.model,
     )  # fmt: skip
-    return {
-        d.name: first.name
-        for d in declarations(*blocks)
-        if d.size.dims and isinstance(first := bare(d.size.dims[0]), n.Var)
-        if first.name in integers
-    }
+    firsts = {d.name: name_of(bare(d.size.dims[0])) for d in declarations(*blocks) if d.size.dims}
+    return {name: size for name, size in firsts.items() if size in integers}
 
 
 def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:
     """Sizes of what the loop's body indexes by the loop's variable."""
-    out = set()
-    for e in n.walk(loop.body):
-        if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in sizes:
-            first = e.indices[0]
-            index = bare(first.index) if isinstance(first, n.Single) else None
-            if isinstance(index, n.Var) and index.name == loop.name:
-                out.add(sizes[e.base.name])
-    return out
+    own = (e for e in n.walk(loop.body) if isinstance(e, n.Index))
+    names = (name_of(e.base) for e in own if name_of(single(e.indices[0])) == loop.name)
+    return {sizes[name] for name in names if name in sizes}
 
 
 _BLOCKS = (

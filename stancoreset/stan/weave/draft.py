@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from stancoreset.stan.syntax import Names
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import Dep
+from stancoreset.stan.weave.expressions import Rows
+from stancoreset.stan.weave.proven import Proven
 from stancoreset.stan.weave.switches import Dropped
 
 __all__ = ["Draft", "Entry", "Pass", "through"]
@@ -67,8 +69,14 @@ class Draft:
         Transformed data that are computed once from the full data, from `freeze` on.
     aliases : frozenset of str
         Names of the number of rows.
+    vectorised : frozenset of Statement
+        The user's statements in loops over rows for which whole statements stand.
     transformed_data, data, parameters, transformed_parameters, model, log_lik : tuple of Statement
         Blocks of the weighted program; the last is what fills the pointwise log likelihood.
+    proven_parameters, proven_model : tuple of Proven
+        Transformed parameters and model with what is known of each statement, from `separate` on.
+    rules : Rows or None
+        The dependences of expressions, from `separate` on.
     names : Names
         From `separate` on, as all that follows.
     computed, constants : tuple of Decl
@@ -77,8 +85,6 @@ class Draft:
         What became of the user's statements.
     weighted : frozenset of Statement
         The user's statements that are likelihood.
-    sums : frozenset of str
-        Local variables that were sums over rows, and are not read any more.
     dropped : tuple of Dropped
     rows : mapping of str to int
         Variables with one entry per row, and the axis.
@@ -100,6 +106,10 @@ class Draft:
     deps: Mapping[str, Dep] = field(default_factory=dict)
     frozen: Mapping[str, n.Decl] = field(default_factory=dict)
     aliases: frozenset[str] = frozenset()
+    vectorised: frozenset[n.Stmt] = frozenset()
+    proven_parameters: tuple[Proven, ...] = ()
+    proven_model: tuple[Proven, ...] = ()
+    rules: Rows | None = None
     transformed_data: tuple[n.Stmt, ...] = ()
     data: tuple[n.Decl, ...] = ()
     parameters: tuple[n.Decl, ...] = ()
@@ -111,7 +121,6 @@ class Draft:
     constants: tuple[n.Decl, ...] = ()
     entries: Mapping[n.Stmt, Entry] = field(default_factory=dict)
     weighted: frozenset[n.Stmt] = frozenset()
-    sums: frozenset[str] = frozenset()
     dropped: tuple[Dropped, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
 

@@ -41,7 +41,7 @@ from stancoreset.stan.weave.library import (
     suffix,
 )
 
-__all__ = ["Rows", "distributed", "matrix_of", "short"]
+__all__ = ["Rows", "matrix_of", "short"]
 
 
 _SERIES = {
@@ -92,9 +92,6 @@ def _not_row_by_row(e: n.Call) -> Dep:
         )
     return coupled(f"`{short(e)}` depends on all observations at once", FROM_DATA)
 
-
-_ONE: n.Expr = n.RealLit("1.0", type=n.REAL)
-_MINUS: n.Expr = n.Unary("-", _ONE, type=n.REAL)  # a factor -1
 
 _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=", "&&", "||"}
 
@@ -196,9 +193,11 @@ class Rows:
             names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
             counts = all(self.of(n.Var(name)).kind in ("count", "free") for name in names)
             return FREE.with_stat(BY_COUNT if counts else BY_DATA)
-        if dep.kind == "sum" and self.count_times(e) is not None and not self.pure_sums:
+        if dep.kind == "sum" and self.count_times(e) and not self.pure_sums:
             return FREE.with_stat(BY_COUNT)  # a number, with N of the full data
         if dep.kind == "sum":
+            if dep.why:
+                return coupled(dep.why, advice="")
             return coupled(
                 f"`{short(e)}` sums over all observations and is not simply added to the log "
                 "density: it is a joint term of the whole outcome",
@@ -227,18 +226,18 @@ class Rows:
 
     def binary(self, e: n.Binary) -> Dep:
         first, second = self.of(e.left), self.of(e.right)
-        if self.count_times(e) is not None and not self.constant(e):
+        if self.count_times(e) and not self.constant(e):
             return SUM
         if "sum" in (first.kind, second.kind) or "count" in (first.kind, second.kind):
             linear = self.linear(e, first, second)
             if linear is not None:
                 return linear
         left, right = self.as_value(first, e.left), self.as_value(second, e.right)
-        for dep in (left, right):
-            if dep.kind == "coupled":
-                if e.type.rank == 0 and self.constant(e):
-                    return FREE.with_stat(BY_DATA)
-                return dep
+        pairs = ((first, left), (second, right))
+        told = [(raw.kind != "coupled", dep) for raw, dep in pairs if dep.kind == "coupled"]
+        if told:
+            constant = e.type.rank == 0 and self.constant(e)
+            return FREE.with_stat(BY_DATA) if constant else min(told, key=lambda x: x[0])[1]
         if "rowwise" not in (left.kind, right.kind):
             return join(left, right)
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
@@ -252,39 +251,49 @@ class Rows:
     def linear(self, e: n.Binary, a: Dep, b: Dep) -> Dep | None:
         """Sums stay sums under addition and under scaling with what is the same for all rows."""
         additive = ("sum", "count")
+        whole = next((d for d in (a, b) if d.kind == "sum"), SUM)
         if e.op == "/" and e.left.type.base == e.right.type.base == "int":
             return None  # drops the remainder: not linear
         if e.op in ("+", "-") and a.kind in additive and b.kind in additive:
-            return SUM.with_stat(max(a.stat, b.stat)) if "sum" in (a.kind, b.kind) else None
+            return whole.with_stat(max(a.stat, b.stat)) if "sum" in (a.kind, b.kind) else None
         if e.op == "*" and b.kind in additive and a.kind == "free" and a.stat == NONE:
-            return SUM if not self.constant(e) or b.kind == "sum" else None
+            return whole if not self.constant(e) or b.kind == "sum" else None
         if e.op in ("*", "/") and a.kind in additive and b.kind == "free" and b.stat == NONE:
-            return SUM if not self.constant(e) or a.kind == "sum" else None
-        if e.op in ("+", "-") and "sum" in (a.kind, b.kind) and not self.pure_sums:
+            return whole if not self.constant(e) or a.kind == "sum" else None
+        if e.op in ("+", "-") and "sum" in (a.kind, b.kind):
             other = b if a.kind == "sum" else a
+            if other.kind == "unset":  # zero
+                return whole
             # A sum plus what is free: still additive, split when it is added to the target.
-            return SUM.with_stat(other.stat) if other.kind == "free" else None
+            apart = other.kind == "free" and not self.pure_sums
+            return whole.with_stat(other.stat) if apart else None
         return None
 
-    def count_times(self, e: n.Expr) -> n.Expr | None:
-        """c, where `e` is N times a number c that all rows share: c for each row.
+    def count_times(self, e: n.Expr) -> bool:
+        """Whether `e` is N times a number that all rows share, ``-0.5 * N * log(s)``."""
+        product = isinstance(e := bare(e), n.Unary) or (isinstance(e, n.Binary) and e.op in "*/")
+        found = self.by_count(e) if product and e.type == n.REAL else None
+        return found is not None and found[0] is not None and found[1] is None
 
-        ``-0.5 * N * log(2 * pi() * s^2)`` is a sum over the N rows of the same term. Quotients
-        of integers drop their remainder and are factors of their own: N / 2 is not N times 1/2.
+    def by_count(self, e: n.Expr) -> tuple[n.Expr | None, n.Expr | None] | None:
+        """c and d of an `e` that is N c + d, where all rows share both; None for all else.
+
+        What is zero is None, too. ``-0.5 * N * log(2 * pi() * s^2)`` is a sum over the N rows of
+        the same term c. Quotients of integers drop their remainder: N / 2 is not N times 1/2.
         """
-        if e.type != n.REAL:
-            return None
-        factors, divisors = _factors_of(e)
-        if len(factors) + len(divisors) < 2:
-            return None
-        counts = [f for f in factors if self.of(f).kind == "count"]
-        if len(counts) != 1:
-            return None
-        rest = [f for f in factors if f is not counts[0]]
-        shared = [self.of(f) for f in (*rest, *divisors)]
-        if any(dep.kind not in ("free", "unset") or dep.stat for dep in shared):
-            return None
-        return _product_of(rest, divisors)
+        match e := bare(e):
+            case n.Unary(op="-", arg=arg):
+                parts = self.by_count(arg)
+                return parts and (_minus(parts[0]), _minus(parts[1]))
+            case n.Binary(left=left, op="+" | "-" | "*" | "/" as op, right=right) if not (
+                op == "/" and left.type.base == right.type.base == "int"
+            ):
+                one, other = self.by_count(left), self.by_count(right)
+                return _combined(one, op, other) if one and other else None
+        dep = self.of(e)
+        if dep.kind == "count":
+            return n.literal("1.0"), None
+        return (None, e) if dep.kind in ("free", "unset") and not dep.stat else None
 
     def broadcast(self, parts: Sequence[tuple[n.Expr, Dep]], whole: n.Expr) -> Dep:
         """Entry-by-entry combination of containers with the same shape, and of scalars."""
@@ -507,6 +516,8 @@ class Rows:
 
     def builtin(self, e: n.Call, deps: list[Dep]) -> Dep:
         """Dependence of a function of Stan's whose arguments depend on rows."""
+        if e.name == "sum" and deps[0].kind == "sum":
+            return deps[0]
         values = [self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)]
         for dep in values:
             if dep.kind == "coupled":
@@ -666,48 +677,30 @@ class Rows:
         return SUM.with_stat(stat)
 
 
-def _product_of(factors: Sequence[n.Expr], divisors: Sequence[n.Expr]) -> n.Expr:
-    """The product as a real number: never a division of integers."""
-    negative = sum(f is _MINUS for f in factors) % 2
-    kept = [f for f in factors if f is not _MINUS and f != _ONE]
-    kept.sort(key=lambda f: f.type.base == "int")
-    if not kept or kept[0].type.base == "int":
-        kept.insert(0, _ONE)
-    out = kept[0]
-    for f in kept[1:]:
-        out = n.Binary(out, "*", f, type=n.REAL)
-    for f in divisors:
-        out = n.Binary(out, "/", f, type=n.REAL)
-    return n.Unary("-", out, type=n.REAL) if negative else out
+_Parts = tuple[n.Expr | None, n.Expr | None]
 
 
-def distributed(e: n.Expr) -> tuple[n.Expr, str, n.Expr] | None:
-    """``a c``, the sign, and ``b c``, for a product ``(a + b) c`` of scalars; else None."""
-    if e.type != n.REAL:
+def _combined(one: _Parts, op: str, other: _Parts) -> _Parts | None:
+    """The parts of a sum, product or quotient from those of both operands."""
+    if op in "+-":
+        return _pair(one[0], op, other[0]), _pair(one[1], op, other[1])
+    if one[0] is None and op == "*":
+        one, other = other, one
+    if other[0] is not None or other[1] is None:
         return None
-    factors, divisors = _factors_of(e)
-    for f in factors if len(factors) + len(divisors) > 1 else ():
-        inner = bare(f)
-        if isinstance(inner, n.Binary) and inner.op in ("+", "-") and not inner.type.rank:
-            rest = [g for g in factors if g is not f]
-            a, b = (_product_of([x, *rest], divisors) for x in (inner.left, inner.right))
-            return a, inner.op, b
-    return None
+    return _pair(one[0], op, other[1]), _pair(one[1], op, other[1])
 
 
-def _factors_of(e: n.Expr) -> tuple[list[n.Expr], list[n.Expr]]:
-    """Factors and divisors of a product of scalars; quotients of integers stay whole."""
-    inner = bare(e)
-    match inner:
-        case n.Unary(op="-", arg=arg):
-            factors, divisors = _factors_of(arg)
-            return [_MINUS, *factors], divisors
-        case n.Binary(left=left, op="*", right=right) if not (left.type.rank or right.type.rank):
-            (a, b), (c, d) = _factors_of(left), _factors_of(right)
-            return a + c, b + d
-        case n.Binary(left=left, op="/", right=right) if not (left.type.rank or right.type.rank):
-            if left.type.base == right.type.base == "int":
-                return [e], []
-            (a, b), (c, d) = _factors_of(left), _factors_of(right)
-            return a + d, b + c
-    return [inner if isinstance(inner, n.Var) else e], []
+def _pair(a: n.Expr | None, op: str, b: n.Expr | None) -> n.Expr | None:
+    """``a op b`` of real numbers, where None is zero, and a factor of 1.0 is left out."""
+    if a is None or b is None:
+        return None if op in "*/" else a if b is None else b if op == "+" else _minus(b)
+    if op == "*" and text(a) == "1.0" and b.type != n.INT:
+        return b
+    if op == "/" and a.type == b.type == n.INT:
+        a = n.times(n.literal("1.0"), a)
+    return n.Binary(a, op, b, type=n.INT if a.type == b.type == n.INT else n.REAL)
+
+
+def _minus(e: n.Expr | None) -> n.Expr | None:
+    return e and n.Unary("-", e, type=e.type)

@@ -18,6 +18,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import data_dependences, declared
 from stancoreset.stan.weave.domain import BY_DATA, FREE, Dep
 from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.proven import kept
 from stancoreset.stan.weave.separate import Flow
 from stancoreset.stan.weave.slices import needed, without
 
@@ -33,7 +34,7 @@ def freeze(draft: Draft) -> Draft:
     globals_ = [s for s in program.transformed_data if isinstance(s, n.Decl)]
     names = {d.name for d in globals_}
     flow.data |= names
-    kept, _ = flow.block(program.transformed_data)
+    body = kept(flow.block(program.transformed_data))
     numbering = {s.name for s in draft.added if isinstance(s, n.Decl)}
     frozen = {
         d.name
@@ -50,14 +51,14 @@ def freeze(draft: Draft) -> Draft:
             env[d.name] = declared(d, counts)
         elif env[d.name].kind == "unset":
             env[d.name] = FREE
-    kept = without(kept, frozen)
+    body = without(body, frozen)
     return replace(
         draft,
         # names of blocks inside transformed data ended with them
         deps={name: dep for name, dep in env.items() if name in given | names},
         frozen={d.name: d for d in globals_ if d.name in frozen},
         aliases=frozenset(counts),
-        transformed_data=(*needed(kept, names - frozen), *(s for s in kept if _is_check(s))),
+        transformed_data=(*needed(body, names - frozen), *(s for s in body if _is_check(s))),
     )
 
 

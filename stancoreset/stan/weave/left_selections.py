@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import Names, bare, declarations
+from stancoreset.stan.syntax import Names, bare, declarations, with_statements
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError
 
@@ -24,14 +25,8 @@ def without_left_selections(draft: Draft) -> Draft:
     """Loops over all rows stand in place of assignments to selected rows."""
     program = draft.program
     spread = _Spread(program, Names(program))
-    parameters, model = (
-        tuple(n.transform(s, spread.statement) for s in block)
-        for block in (program.transformed_parameters, program.model)
-    )
-    if not spread.found:
-        return draft
-    program = replace(program, transformed_parameters=parameters, model=model)
-    return draft.numbering(program, spread.found)
+    program = with_statements(program, spread.statement)
+    return draft.numbering(program, spread.found) if spread.found else draft
 
 
 @dataclass
@@ -47,13 +42,9 @@ class _Spread:
         program = self.program
         self.known = {d.name for d in program.known}
         self.pointers = {d.name for d in program.known if d.type == n.INTS}
-        counts = program.integers
-        self.sized = {
-            d.name: size.name
-            for d in declarations(program.transformed_parameters, program.model)
-            if d.type.rank == 1 and isinstance(size := bare(d.size.dims[0]), n.Var)
-            if size.name in counts
-        }
+        local = declarations(program.transformed_parameters, program.model)
+        sizes = first_sizes(program)
+        self.sized = {d.name: sizes[d.name] for d in local if d.type.rank == 1 and d.name in sizes}
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over all rows in place of ``mu[I] += …``; None for all else."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from stancoreset.stan.syntax import bare, declarations
+from stancoreset.stan.syntax import bare, declarations, single
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["levels"]
@@ -38,7 +38,7 @@ def levels(program: n.Program, rows: Collection[str]) -> dict[str, str]:
 
 def _picking(index: n.Indexing, rows: Collection[str]) -> Iterator[str]:
     """The row data of an index ``J`` or ``J[n]``."""
-    inner = bare(index.index) if isinstance(index, n.Single) else None
+    inner = single(index)
     base = inner.base if isinstance(inner, n.Index) else inner
     if isinstance(base, n.Var) and base.name in rows and base.type == n.INTS:
         yield base.name

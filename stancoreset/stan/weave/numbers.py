@@ -30,9 +30,12 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     has_own_break,
+    name_of,
     names_in,
     rewritten,
+    single,
     substituted,
+    with_statements,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -50,14 +53,8 @@ def with_numbers_as_data(draft: Draft) -> Draft:
     """Loops over rows read their numbers, and data of other rows, as data of their own."""
     program = draft.program
     carry = _Carry(program, Names(program))
-    parameters, model = (
-        tuple(n.transform(s, carry.statement) for s in block)
-        for block in (program.transformed_parameters, program.model)
-    )
-    if not carry.found:
-        return draft
-    program = replace(program, transformed_parameters=parameters, model=model)
-    return draft.numbering(program, carry.found)
+    program = with_statements(program, carry.statement)
+    return draft.numbering(program, carry.found) if carry.found else draft
 
 
 def over_all(s: n.For, size: str) -> n.For:
@@ -271,5 +268,4 @@ class _Row:
 
 
 def _is(index: n.Indexing, name: str) -> bool:
-    inner = bare(index.index) if isinstance(index, n.Single) else None
-    return isinstance(inner, n.Var) and inner.name == name
+    return name_of(single(index)) == name

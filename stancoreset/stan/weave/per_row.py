@@ -8,7 +8,7 @@ from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import FILLED
 
-__all__ = ["at", "is_plain", "one_row", "total"]
+__all__ = ["at", "cut", "is_plain", "total"]
 
 
 def total(e: n.Expr) -> n.Expr:
@@ -84,12 +84,18 @@ def _index_at(
     return n.Index(base, tuple(changed), type=kind)
 
 
-def one_row(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
-    """The container cut to the single row `i`: ``y[i:i]``; rows may be on any dimension."""
-    dep = rows.of(e)
-    if dep.kind == "count":
-        return n.ONE
-    if dep.kind != "rowwise":
-        return e
-    cut: tuple[n.Indexing, ...] = (*([n.All()] * dep.axis), n.Between(i, i))
-    return n.Index(e, cut, type=e.type)
+def cut(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
+    """`e` on the data set of the single row `i`: ``y[i:i]`` for y, 1 for the number of rows."""
+
+    def change(x: n.Node) -> n.Node | None:
+        if not isinstance(x, n.Var):
+            return None
+        dep = rows.of(x)
+        if dep.kind == "count":
+            return n.ONE
+        if dep.kind != "rowwise":
+            return None
+        return n.Index(x, (*([n.All()] * dep.axis), n.Between(i, i)), type=x.type)
+
+    one: n.Expr = n.transform(e, change)
+    return one

@@ -15,36 +15,33 @@ from dataclasses import dataclass, field, replace
 from zlib import crc32
 
 from stancoreset.stan.data import Scope, evaluate_int
-from stancoreset.stan.syntax import assigned_names, bare, declarations, names_in, target_vars
+from stancoreset.stan.syntax import (
+    assigned_names,
+    declarations,
+    name_of,
+    names_in,
+    single,
+    target_vars,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added
 from stancoreset.stan.weave.domain import UNSET, Dep, coupled, rowwise
 
-__all__ = ["Found", "carries_over", "found_by_rows"]
+__all__ = ["carries_over", "found_by_rows"]
 
 _ALL, _SOME = "all of it", "some of it"
 Parts = frozenset[str]
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a pass of the loop over rows finds.
+def found_by_rows(
+    body: n.Stmt, env: Mapping[str, Dep], program: n.Program
+) -> tuple[dict[str, Dep], frozenset[str]]:
+    """What each pass through the body of a loop over rows finds in the variables of `env`.
 
-    Attributes
-    ----------
-    env : mapping of str to Dep
-        Dependences of variables that the loop assigns, until the pass has written them.
-    adding : frozenset of str
-        Variables that the loop does nothing to but add.
+    They are dependences of variables that the loop assigns, until the pass has written them, and
+    the variables that the loop does nothing to but add.
     """
-
-    env: Mapping[str, Dep]
-    adding: frozenset[str]
-
-
-def found_by_rows(body: n.Stmt, env: Mapping[str, Dep], program: n.Program) -> Found:
-    """What each pass through the body of a loop over rows finds in the variables of `env`."""
     found: dict[str, Dep] = {}
     adding = set()
     for name in sorted(assigned_names(body) & env.keys()):
@@ -68,7 +65,7 @@ def found_by_rows(body: n.Stmt, env: Mapping[str, Dep], program: n.Program) -> F
         parts = any(isinstance(s.target, n.Index) for s in writes)
         left_over = parts and _leaves_part(body, name, env, program)
         found[name] = replace(stale, stale=not left_over)
-    return Found(found, frozenset(adding))
+    return found, frozenset(adding)
 
 
 def _assigns(s: n.Assign, name: str) -> bool:
@@ -82,8 +79,7 @@ def _mentions(node: n.Node, name: str) -> int:
 def _row_axis(s: n.Assign, env: Mapping[str, Dep]) -> int | None:
     """Which index of ``mu[k, n] = …`` is the row; None if none is."""
     for axis, i in enumerate(getattr(s.target, "indices", ())):
-        inner = bare(i.index) if isinstance(i, n.Single) else None
-        if isinstance(inner, n.Var) and env.get(inner.name, UNSET).number:
+        if env.get(name_of(single(i)), UNSET).number:
             return axis
     return None
 

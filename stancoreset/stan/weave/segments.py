@@ -32,6 +32,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.elements import Element, NotSplitError, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
@@ -101,20 +102,16 @@ class _RowData:
     """Data by rows, and slices of them."""
 
     def __init__(self, program: n.Program) -> None:
-        counts = program.integers
         self.known = {d.name for d in program.known}
-        self.counts = {
-            d.name: size.name
-            for d in program.data
-            if d.size.dims and isinstance(size := bare(d.size.dims[0]), n.Var)
-            if size.name in counts
-        }
+        sizes = first_sizes(program)
+        self.counts = {d.name: sizes[d.name] for d in program.data if d.name in sizes}
         integers = {d.name for d in declarations(program.model) if d.type == n.INT}
         counted = integers & set().union(*map(assigned_names, program.model))
         terms = [x for s in program.model for x in increments(s)]
         self.picked = {text(y) for x in terms if (y := outcome(x)) and self.picks(y)}
         parts = (x for s in program.model for x in _parts(s))
-        self.positions = counted | {x.name for x in parts if text(bare(x.upper)) not in counts}
+        others = (x.name for x in parts if text(bare(x.upper)) not in program.integers)
+        self.positions = counted.union(others)
 
     def picks(self, e: n.Node) -> bool:
         """Whether data pick a row, ``y[first[j]]``."""

@@ -12,7 +12,7 @@ selected rows become loops over all rows in the same way.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
     Names,
@@ -22,6 +22,7 @@ from stancoreset.stan.syntax import (
     constants,
     declarations,
     has_own_break,
+    name_of,
     names_in,
     rewritten,
 )
@@ -33,9 +34,9 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
+from stancoreset.stan.weave.pieces import refuse
 from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow
-from stancoreset.stan.weave.terms import refuse
 
 __all__ = ["spread"]
 
@@ -60,7 +61,7 @@ class _Spread:
         every = declarations(
             program.data, program.transformed_data, program.transformed_parameters, program.model
         )
-        other = {d.name for d in every if _first_size(d) != obs}
+        other = {d.name for d in every if not d.size.dims or name_of(d.size.dims[0]) != obs}
         self.sized = {d.name for d in every} - other
         known_rows = {name: rowwise(0) for name in self.sized}
         self.dependences = Rows(known_rows, self.globals, lambda e, deps: coupled("not followed"))
@@ -81,12 +82,19 @@ class _Spread:
         if not isinstance(s, n.For | n.ForEach):
             return None
         of_others = {name: size for name, size in self.pointers.items() if name not in self.sized}
-        found = selected_loop(s, of_others, self.sized)
-        if found is None or not names_in(found.pointer) <= self.globals:
+        pointer = _each(s, of_others) if isinstance(s, n.ForEach) else _counted(s, of_others)
+        if pointer is None or has_own_break(s.body) or not names_in(pointer) <= self.globals:
             return s  # nor is any loop inside it
+        entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
+        numbers = {entry, *_aliases(s.body, entry)}  # texts of the number of the row
         row = n.integer(self.names.loop())
-        again = self.names.fresh("again")
-        return found.over_rows(self.obs, row.name, again, self.often(found.pointer, row))
+        body = _renumbered(s.body, numbers, row)
+        picks = any(_picks_row(e, numbers, self.sized) for e in n.walk(s.body))
+        if s.name in names_in(body) or not picks:
+            return s
+        again, often = self.names.fresh("again"), self.often(pointer, row)
+        passes = n.loop(again, often, *body_of(body), line=s.body.line)
+        return n.loop(row.name, n.integer(self.obs), passes, line=s.body.line)
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows in place of an increment of selected rows; None for all else."""
@@ -235,62 +243,6 @@ class _Spread:
         ]
         self.counts[chosen] = name
         return name
-
-
-def _first_size(d: n.Decl) -> str:
-    dims = d.size.dims
-    return dims[0].name if dims and isinstance(dims[0], n.Var) else ""
-
-
-@dataclass(frozen=True)
-class SelectedLoop:
-    """A loop over the rows whose numbers are in an array.
-
-    Attributes
-    ----------
-    pointer : nodes.Expr
-        J or ``J[1:K]``.
-    body : nodes.Stmt
-        One pass.
-    numbers : frozenset of str
-        Texts of what stands for the number of the row in `body`: ``J[k]``, or a name.
-    """
-
-    pointer: n.Expr
-    body: n.Stmt
-    numbers: frozenset[str]
-
-    def over_rows(self, obs: str, row: str, again: str, times: n.Expr) -> n.For:
-        """The loop over `row` in ``1:obs``, with `times` passes (``again``) for each."""
-        body = _renumbered(self.body, self.numbers, n.integer(row))
-        line = self.body.line
-        return n.loop(
-            row, n.integer(obs), n.loop(again, times, *body_of(body), line=line), line=line
-        )
-
-
-def selected_loop(
-    s: n.For | n.ForEach, pointers: Mapping[str, str], rows: Collection[str]
-) -> SelectedLoop | None:
-    """The loop `s` as one over selected rows; None for all other loops.
-
-    Parameters
-    ----------
-    s : nodes.For or nodes.ForEach
-    pointers : mapping of str to str
-        Data that are arrays of integers → the text of their size.
-    rows : collection of str
-        Variables with one entry per row.
-    """
-    pointer = _each(s, pointers) if isinstance(s, n.ForEach) else _counted(s, pointers)
-    if pointer is None or has_own_break(s.body):
-        return None
-    entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
-    numbers = {entry, *_aliases(s.body, entry)}
-    elsewhere = s.name in names_in(_renumbered(s.body, numbers, n.ONE))
-    if elsewhere or not any(_picks_row(e, numbers, rows) for e in n.walk(s.body)):
-        return None
-    return SelectedLoop(pointer, s.body, frozenset(numbers))
 
 
 def _each(s: n.ForEach, pointers: Mapping[str, str]) -> n.Expr | None:

@@ -1,7 +1,7 @@
 """The proof that a log density is a sum over rows, by a walk through the program's statements.
 
-Statements are visited in order with the dependence of every variable in scope. Each gives
-two lists: what the weighted program runs (*model*), and what fills ``log_lik`` (*point*).
+Statements are visited in order with the dependence of every variable in scope. What is found of
+each is left beside it, and nothing is rewritten: `one_row` does that.
 """
 
 from __future__ import annotations
@@ -19,54 +19,44 @@ from stancoreset.stan.syntax import (
     assignments,
     bare,
     body_of,
-    declarations,
     has_own_break,
     increments,
     names_in,
     rewritten,
+    single,
     sources,
     target_vars,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.accumulators import added, must_be_added, only_use, parts
+from stancoreset.stan.weave.accumulators import added, must_be_added, must_be_summed
 from stancoreset.stan.weave.advice import GROUP_BY_GROUP, IN_A_LOOP, LONG_FORM
 from stancoreset.stan.weave.counts import growing_parameters, optional
 from stancoreset.stan.weave.domain import (
     BY_COUNT,
     BY_DATA,
     FREE,
-    SUM,
     UNSET,
     Dep,
     coupled,
     join,
     row,
 )
-from stancoreset.stan.weave.draft import Draft, Entry
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.inlining import called
 from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, total
-from stancoreset.stan.weave.sampling import (
-    density_call,
-    increment,
-    is_unnormalised,
-    normalised,
-)
+from stancoreset.stan.weave.pieces import Pieces, because, refuse
+from stancoreset.stan.weave.proven import Piece, Proven
+from stancoreset.stan.weave.sampling import density_call, increment, is_unnormalised
 from stancoreset.stan.weave.scratch import found_by_rows
-from stancoreset.stan.weave.slices import without
-from stancoreset.stan.weave.statistics import Statistics
-from stancoreset.stan.weave.switches import Dropped, by_switch, negated
-from stancoreset.stan.weave.terms import Statements, Terms, because, refuse
-from stancoreset.stan.weave.vectorise import lift_loop
+from stancoreset.stan.weave.switches import Dropped, by_switch
 from stancoreset.stan.weave.writes import after_write
 
 __all__ = ["Flow", "NoLikelihoodError", "separate"]
 
-Both = tuple[Statements, Statements]
-
+Parts = tuple[Proven, ...]
 
 #: How the names of functions end that add to the target.
 _ADDING = ("_lp", "_jacobian")
@@ -92,12 +82,6 @@ class Place:
         Coupled, where the number of passes of a loop around changes with the rows.
     once : frozenset of str
         Variables declared outside that loop.
-    carried : frozenset of str
-        Variables that a pass of a loop around may hand on to the next.
-    vectorised : bool
-        Whether the statements stand for a loop of the user's.
-    switches : tuple of Expr
-        The conditions of data alone that lead here.
     """
 
     branches: Dep = UNSET
@@ -107,9 +91,6 @@ class Place:
     adding: frozenset[str] = frozenset()
     repeats: Dep | None = None
     once: frozenset[str] = frozenset()
-    carried: frozenset[str] = frozenset()
-    vectorised: bool = False
-    switches: tuple[n.Expr, ...] = ()
 
 
 class Flow:
@@ -146,7 +127,6 @@ class Flow:
         drops: bool = False,
     ) -> None:
         self.drops = drops
-        self.dropped: list[Dropped] = []
         self.program = program
         self.obs = obs
         self.env = env
@@ -158,13 +138,9 @@ class Flow:
         self.rows = Rows(
             env, data, self.call_user, pure_sums=bool(calls), optional=optional(program)
         )
-        self.statistics = Statistics(self.rows, obs, names)
-        self.terms = Terms(self.rows, self.functions, self.statistics, names)
+        self.pieces = Pieces(self.rows, self.functions, n.integer(obs))
         self.place = Place()
         self.left = UNSET  # of the conditions on which a pass of the loop was left before
-        self.accumulators: set[str] = set()  # variables that add up rows
-        self.weighted: set[n.Stmt] = set()  # the user's statements
-        self.entries: dict[n.Stmt, Entry] = {}  # by the user's statement
         self.returned: list[Dep] = []
 
     # ---- where the walk is --------------------------------------------------------------
@@ -184,7 +160,7 @@ class Flow:
         finally:
             self.place = before
 
-    def under(self, dep: Dep, s: n.Stmt) -> Both:
+    def under(self, dep: Dep, s: n.Stmt) -> Proven:
         """A statement that is reached on a condition."""
         with self.within(branches=join(self.place.branches, dep)):
             return self.statement(s)
@@ -193,10 +169,7 @@ class Flow:
     def scope(self, *names: str) -> Iterator[None]:
         """Walk statements after which variables of these names are what they were before."""
         before = {name: self.env.get(name) for name in names}
-        shadowed = self.data & before.keys()
-        self.data -= shadowed
         yield
-        self.data |= shadowed
         for name, dep in before.items():
             if dep is None:
                 self.env.pop(name, None)
@@ -215,46 +188,31 @@ class Flow:
         if "sum" in (a.kind, b.kind):
             kinds = {a.kind, b.kind} - {"sum"}
             if kinds <= {"unset"} or (kinds <= {"unset", "free"} and not self.calls):
-                return SUM.with_stat(max(a.stat, b.stat))
+                return (a if a.kind == "sum" else b).with_stat(max(a.stat, b.stat))
             return coupled(
                 "it is a sum over observations in one case, another number in another",
                 "write the cases as statements of their own, in the model block",
             )
         return join(a, b)
 
-    def log(self, s: n.Stmt, role: str, why: str, *, weighted: bool = False) -> None:
-        """Note what became of a statement."""
-        if self.calls:
-            return
-        user = s.as_written
-        if self.place.vectorised:
-            why += f", vectorised over {self.obs}"
-        if weighted:
-            self.weighted.add(user)
-        before = self.entries.get(user)
-        if s.origin is not None and before is not None and before.role != role:
-            role, why = "mixed", f"{before.why}; {why}"
-        self.entries[user] = Entry(user.line, statement_text(user), role, why)
-
     # ---- blocks and statements ----------------------------------------------------------
 
-    def block(self, body: Iterable[n.Stmt]) -> Both:
-        model: Statements = []
-        point: Statements = []
-        for s in body:
-            m, p = self.statement(s)
-            model += m
-            point += p
-        return model, point
+    def block(self, body: Iterable[n.Stmt]) -> Parts:
+        return tuple(self.statement(s) for s in body)
 
-    def scoped(self, body: Iterable[n.Stmt]) -> Both:
+    def scoped(self, body: Iterable[n.Stmt]) -> Parts:
         """A block whose declarations end with it."""
         body = tuple(body)
         with self.scope(*(s.name for s in body if isinstance(s, n.Decl))):
             return self.block(body)
 
-    def statement(self, s: n.Stmt) -> Both:
+    def statement(self, s: n.Stmt) -> Proven:
         self.require_no_rows_in_increments(s)
+        before = dict(self.env)
+        return replace(self.found(s), env=before)
+
+    def found(self, s: n.Stmt) -> Proven:
+        """What is found of a statement."""
         match s:
             case n.Decl():
                 return self.declaration(s)
@@ -264,12 +222,8 @@ class Flow:
                 return self.increment(s)
             case n.JacobianAdd():
                 return self.jacobian(s)
-            case n.Block(body=body):
-                m, p = self.scoped(body)
-                return _as_block(m, s), _as_block(p, s)
-            case n.Profile(body=body):
-                m, p = self.scoped(body)
-                return ([replace(s, body=tuple(m))] if m else []), _as_block(p, s)
+            case n.Block(body=body) | n.Profile(body=body):
+                return Proven(s, parts=self.scoped(body))
             case n.If():
                 return self.branch(s)
             case n.For():
@@ -283,12 +237,12 @@ class Flow:
             case n.VoidCall():
                 return self.void_call(s)
             case n.Message():
-                return self.message(s)
+                return Proven(s, "other" if self.is_heard(s) else "silent")
             case n.Return():
                 self.returned.append(self.returns(s))
-        return [s], [s]
+        return Proven(s)
 
-    def branch(self, s: n.If) -> Both:
+    def branch(self, s: n.If) -> Proven:
         dep = self.rows.value(s.condition)
         if dep.kind == "rowwise":
             dep = coupled(f"the condition `{text(s.condition)}` depends on all observations")
@@ -297,16 +251,35 @@ class Flow:
         constants = self.place.constants
         if self.left_out(s.yes) != self.left_out(s.no) and self.of_parameters(s.condition):
             constants = text(s.condition)
-        condition = self.statistics.hoist(s.condition)
         by_data = dep.kind in ("free", "unset") and names_in(s.condition) <= self.data
-        if self.drops and by_data:
-            return self.switch(s, condition, dep)
+        drops, no = self.drops and by_data, None
         with self.within(by_parameters=by_parameters, constants=constants):
-            m1, p1 = self.under(dep, s.yes)
+            yes = self.choice(dep, s.yes, drops)
             after_yes = self.back_to(start)
-            m2, p2 = ([], []) if s.no is None else self.under(dep, s.no)
-        self.either(after_yes)
-        return _branches(s, condition, m1, m2), _branches(s, condition, p1, p2)
+            if s.no is not None:
+                no = self.choice(dep, s.no, drops)
+        if no is not None and no.error:
+            if yes.error:
+                raise yes.error
+            self.back_to(after_yes)
+        elif not yes.error:
+            self.either(after_yes)
+        return Proven(s, parts=(yes,) if no is None else (yes, no))
+
+    def choice(self, dep: Dep, body: n.Stmt, drops: bool) -> Proven:
+        """A branch; with `drops`, the data may choose it, and it may be one that is left out."""
+        if not drops:
+            return self.under(dep, body)
+        start, left = dict(self.env), self.left
+        try:
+            result = self.under(dep, body)
+            error = _new_coupling(start, self.env, body)
+            if error is None:
+                return result
+        except WeaveError as refusal:
+            error = refusal
+        self.left = left
+        return Proven(body, "dropped", error=error)
 
     def of_parameters(self, e: n.Expr) -> bool:
         """Whether the value of `e` depends on parameters, those of other variables included."""
@@ -346,53 +319,11 @@ class Flow:
             if mine != dep:
                 self.env[name] = self.one_of(mine, dep)
 
-    # ---- branches that the data choose ----------------------------------------------------
-
-    def switch(self, s: n.If, condition: n.Expr, dep: Dep) -> Both:
-        """A condition of data alone; a branch that cannot be weighted is left out."""
-        start, before = dict(self.env), len(self.dropped)
-        yes = self.choice(dep, s.yes, condition)
-        after_yes = self.back_to(start)
-        no = self.choice(dep, s.no, negated(condition))
-        if isinstance(no, WeaveError):
-            if isinstance(yes, WeaveError):
-                del self.dropped[before:]
-                raise yes
-            self.back_to(after_yes)
-            return _branches(s, condition, yes[0], []), _branches(s, condition, yes[1], [])
-        if isinstance(yes, WeaveError):
-            return _branches(s, condition, [], no[0]), _branches(s, condition, [], no[1])
-        self.either(after_yes)
-        return _branches(s, condition, yes[0], no[0]), _branches(s, condition, yes[1], no[1])
-
-    def choice(self, dep: Dep, body: n.Stmt | None, condition: n.Expr) -> Both | WeaveError:
-        """A branch that the data choose, or why it cannot be weighted."""
-        if body is None:
-            return [], []
-        start, place = dict(self.env), (*self.place.switches, condition)
-        left, entries, weighted = self.left, dict(self.entries), set(self.weighted)
-        adding, data = set(self.accumulators), set(self.data)
-        constants = dict(self.terms.locals.constants)
-        try:
-            with self.within(switches=place):
-                result = self.under(dep, body)
-            error = _new_coupling(start, self.env, body)
-            if error is None:
-                return result
-        except WeaveError as refusal:
-            error = refusal
-        self.left, self.entries, self.weighted, self.accumulators = left, entries, weighted, adding
-        self.terms.locals.constants = constants
-        self.data |= data
-        self.dropped.append(Dropped(place, error, body))
-        return error
-
-    def jacobian(self, s: n.JacobianAdd) -> Both:
+    def jacobian(self, s: n.JacobianAdd) -> Proven:
         dep = join(self.context, self.rows.value(s.value))
         if dep.looks_at_rows or dep.stat == BY_DATA:
             refuse(s, because("the Jacobian term depends on rows", dep.why), dep.advice)
-        self.log(s, "jacobian", "a change of variables, the same for every row")
-        return [s], []
+        return Proven(s, "jacobian", why="a change of variables, the same for every row")
 
     def require_no_rows_in_increments(self, s: n.Stmt) -> None:
         """Refuse a call, for its value too, that would add something for the rows unweighted."""
@@ -416,11 +347,11 @@ class Flow:
                     f"`{call.name}` changes the target by what is computed from all observations",
                 )
 
-    def void_call(self, s: n.VoidCall) -> Both:
-        self.log(s, "prior", "a function of parameters and constants only")
-        return [s], []
+    def void_call(self, s: n.VoidCall) -> Proven:
+        return Proven(s, "prior", why="a function of parameters and constants only")
 
-    def message(self, s: n.Message) -> Both:
+    def is_heard(self, s: n.Message) -> bool:
+        """Whether a message stays; refuses a rejection by all rows."""
         deps = [self.rows.of(i) for i in s.items if isinstance(i, n.Expression)]
         whole = join(self.context, *(d for d in deps if d.kind != "sum"), FREE)
         rejects = s.kind != "print" and self.place.by_parameters
@@ -432,11 +363,9 @@ class Flow:
                     "parameters are rejected by a condition on all observations",
                     "write the condition as a bound of the parameter",
                 )
-            return [s], [s]
-        if s.kind == "print" or whole.looks_at_rows or whole.stat:
-            # Messages about rows would tell of the coreset; checks ran on the full data.
-            return [], []
-        return [s], []
+            return True
+        # Messages about rows would tell of the coreset; checks ran on the full data.
+        return not (s.kind == "print" or whole.looks_at_rows or whole.stat)
 
     def returns(self, s: n.Return) -> Dep:
         """Dependence of what a user's function returns here."""
@@ -454,46 +383,25 @@ class Flow:
 
     # ---- declarations and assignments ---------------------------------------------------
 
-    def declaration(self, s: n.Decl) -> Both:
-        s = self.sized(s) if self.density_block else s
+    def declaration(self, s: n.Decl) -> Proven:
         if s.value is None:
             counted = [k for k, e in enumerate(s.size.dims) if self.rows.of(e).kind == "count"]
             self.env[s.name] = replace(UNSET, axis=counted[0]) if counted else UNSET
-            return [s], [s]
+            return Proven(s)
         dep = self.guarded(self.rows.of(s.value), s.value)
         if dep.kind == "free" and _is_zero(s.value):
             dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
         self.env[s.name] = self.kept_count(dep, s.value, s.type)
-        self.define(s.name, s.value, self.env[s.name])
-        done = replace(s, value=self.evaluated(s.value, s.type))
-        return [done], [done]
+        return self.holding(s, s.name, s.value)
 
-    def sized(self, d: n.Decl) -> n.Decl:
-        """The declaration with sizes that are computed from rows frozen, ``vector[max(g)]``."""
-
-        def hoisted(sizes: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
-            by_rows = [self.rows.value(e).stat == BY_DATA for e in sizes]
-            pairs = zip(sizes, by_rows, strict=True)
-            return tuple(self.statistics.hoist(e) if stat else e for e, stat in pairs)
-
-        def change(size: n.Node) -> n.Node | None:
-            if not isinstance(size, n.SizedType):
-                return None
-            items = tuple(n.transform(i, change) for i in size.items)
-            array, sizes = hoisted(size.array), hoisted(size.sizes)
-            return replace(size, array=array, sizes=sizes, items=items)
-
-        return replace(d, size=n.transform(d.size, change))
-
-    def assignment(self, s: n.Assign) -> Both:
+    def assignment(self, s: n.Assign) -> Proven:
         if isinstance(s.target, n.TupleLit):
             dep = self.guarded(self.rows.value(s.value), s.value)
             if dep.kind == "rowwise":
                 dep = coupled("rows inside a tuple are not supported")
             for v in target_vars(s.target):
                 self.env[v.name] = dep
-                self.forget(v.name)
-            return [s], [s]
+            return Proven(s)
         name = target_vars(s.target)[0].name
         if self.accumulates(s, name):
             return self.accumulate(s, name)
@@ -507,12 +415,7 @@ class Flow:
         old = self.env.get(name, UNSET)
         whole = replace(s, value=written)
         self.env[name] = after_write(self.rows, self.place.loop, whole, old, value)
-        if s.op == "=" and isinstance(s.target, n.Var):
-            self.define(name, s.value, self.env[name])
-        else:
-            self.forget(name)
-        done = replace(s, value=self.evaluated(s.value, s.target.type))
-        return [done], [done]
+        return self.holding(s, name, written)
 
     def guarded(self, dep: Dep, value: n.Expr) -> Dep:
         """Dependence of an assigned value, the branches it stands in included."""
@@ -527,52 +430,36 @@ class Flow:
         count = dep.kind == "count" and kind.base != "int"
         return self.rows.as_value(dep, value) if count else dep
 
-    def evaluated(self, value: n.Expr, kind: n.Type) -> n.Expr:
-        """An assigned value with frozen statistics and the constants of its densities."""
-        return normalised(self.statistics.hoist(value, kind.base == "int"))
-
-    def forget(self, name: str) -> None:
-        """Forget the expressions of sums that variable `name` was or went into."""
-        known = self.terms.definitions
-        for other in [k for k, e in known.items() if k == name or name in names_in(e)]:
-            del known[other]
-
-    def define(self, name: str, value: n.Expr, dep: Dep) -> None:
-        """Remember a scalar that is a sum over rows by its expression, while that holds."""
-        self.forget(name)
-        always = not (self.place.loop or self.calls or name in self.place.carried)
-        always = always and self.context.kind == "unset"
-        if always and dep.kind == "sum" and name not in names_in(value):
-            self.terms.definitions[name] = value
-
     # ---- variables that add up rows -----------------------------------------------------
+
+    def holding(self, s: n.Decl | n.Assign, name: str, value: n.Expr) -> Proven:
+        """A variable that may hold a sum over rows, whose terms are then known."""
+        if self.env[name].kind != "sum" or self.place.loop or not self.density_block:
+            return Proven(s)
+        try:
+            pieces = self.pieces.of(n.TargetAdd(value, line=s.line))
+        except WeaveError as error:
+            self.env[name] = coupled(error.why, error.advice)
+            return Proven(s)
+        return Proven(s, "holds", pieces=pieces)
 
     def accumulates(self, s: n.Assign, name: str) -> bool:
         """Whether the statement adds a row's term to a variable declared outside the loop."""
-        if not self.place.loop or name not in self.place.adding:
-            return False
-        value = added(s)
-        if value is None or name in names_in(value):
-            return False
+        value = added(s) if name in self.place.adding else None
         known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
-        return known or name in self.accumulators
+        return value is not None and name not in names_in(value) and known
 
-    def accumulate(self, s: n.Assign, name: str) -> Both:
+    def accumulate(self, s: n.Assign, name: str) -> Proven:
         value = added(s)
         assert value is not None
         dep = self.accumulated(s, name, value)
         if dep.kind == "coupled":
             self.env[name] = dep
-            return [s], [s]
-        self.accumulators.add(name)
-        self.env[name] = Dep("sum", stat=dep.stat)
-        term = normalised(self.statistics.hoist(value))
-        model = replace(s, op="+=", value=self.weighted_term(term))
-        self.log(s, "likelihood", f"adds the term of one observation to `{name}`", weighted=True)
-        use = None if self.calls else only_use(name, self.program)
-        if use is not None and use.coefficient is not None:
-            term = n.times(use.coefficient, term)
-        return [model], [self.log_lik(term, s)]
+            return Proven(s)
+        only = must_be_summed(name) if isinstance(s.target, n.Index) else must_be_added(name)
+        self.env[name] = Dep("sum", stat=dep.stat, why=only)
+        why = f"adds the term of one observation to `{name}`"
+        return Proven(s, "adds", pieces=(Piece(value),), loop=self.place.loop, why=why)
 
     def accumulated(self, s: n.Assign, name: str, value: n.Expr) -> Dep:
         """Dependence of what a row adds to variable `name`; coupled where it cannot be weighted."""
@@ -590,27 +477,13 @@ class Flow:
             )
         if self.calls and self.env.get(name, UNSET).kind == "free":
             dep = coupled(f"`{name}` does not start from zero")
-        if isinstance(s.target, n.Index) and (self.calls or only_use(name, self.program) is None):
-            dep = coupled(
-                f"`{name}` adds up the observations of each group and is not simply added to the "
-                f"target, `target += sum({name});`: if it enters nonlinearly, the units are the "
-                "groups, so make each group one row",
-                advice="",
-            )
+        if isinstance(s.target, n.Index) and self.calls:
+            dep = coupled(must_be_summed(name), advice="")
         return dep
-
-    def check_uses(self, s: n.TargetAdd, names: Iterable[str]) -> None:
-        """Refuse an increment into which accumulators do not enter once and linearly."""
-        for name in sorted(names):
-            use = only_use(name, self.program)
-            factor = None if use is None else use.coefficient
-            dep = FREE if factor is None else self.rows.value(factor)
-            if use is None or dep.kind not in ("free", "unset") or dep.stat:
-                refuse(s, must_be_added(name), advice="")
 
     # ---- increments of the target -------------------------------------------------------
 
-    def increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+    def increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
         chosen = bare(s.value) if isinstance(s, n.TargetAdd) and not self.place.loop else None
         if isinstance(chosen, n.Ternary) and self.rows.of(chosen).kind == "coupled":
             return self.alternatives(s, chosen)
@@ -623,41 +496,22 @@ class Flow:
             refuse(s, self.place.repeats.why, self.place.repeats.advice)
         if self.context.kind == "row":
             refuse(s, "whether it is reached depends on single observations")
-        if isinstance(s, n.TargetAdd) and names_in(s.value) & self.accumulators:
-            return self.accumulator_increment(s)
         return self.whole_increment(s)
 
-    def whole_increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+    def whole_increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
         """An increment outside the loops over rows."""
-        prior, terms = self.terms.split(s)
-        if not terms:
-            self.log(s, "prior", "no data rows enter")
-            return prior, []
+        pieces = self.pieces.of(s)
+        if all(p.kind == "free" for p in pieces):
+            return Proven(s, "prior", why="no data rows enter")
         self.require_constants(s)
-        why = "; ".join(dict.fromkeys(t.why for t in terms if t.why)) or "a sum of rows"
-        self.log(s, "mixed" if prior else "likelihood", why, weighted=True)
-        model, point = self.terms.emit(terms, s)
-        return [*prior, *_scope(model, s)], _scope(point, s)
+        return Proven(s, "rows", pieces=pieces)
 
-    def accumulator_increment(self, s: n.TargetAdd) -> Both:
-        """An increment with variables that add up rows, whose terms are weighted already."""
-        sums, others = parts(s, self.accumulators)
-        if sums is None:
-            return self.whole_increment(s)
-        kept = replace(s, value=sums)
-        self.check_uses(s, names_in(sums) & self.accumulators)
-        self.log(s, "likelihood", "adds up the weighted terms of all observations")
-        if others is None:
-            return [kept], []
-        model, point = self.increment(replace(s, value=others, origin=s.as_written))
-        return [kept, *model], point
-
-    def alternatives(self, s: n.Stmt, e: n.Ternary) -> Both:
+    def alternatives(self, s: n.Stmt, e: n.Ternary) -> Proven:
         """``target += robust ? … : …;``, as an increment in each branch of a condition."""
         yes, no = (n.TargetAdd(v, line=s.line, origin=s.as_written) for v in (e.yes, e.no))
         return self.branch(n.If(e.condition, yes, no, line=s.line))
 
-    def row_increment(self, s: n.Tilde | n.TargetAdd) -> Both:
+    def row_increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
         """An increment in the loop over rows."""
         if isinstance(s, n.Tilde):
             value = increment(s, self.functions, self.rows)
@@ -676,53 +530,20 @@ class Flow:
             if dep.loop != self.place.loop:
                 refuse(s, "it is the term of an observation other than the loop's")
             looks = "the term of one observation"
-        self.log(s, "likelihood", f"in the loop over {self.obs}: {looks}", weighted=True)
-        value = normalised(self.statistics.hoist(value))
-        model = n.TargetAdd(self.weighted_term(value), line=s.line)
-        return [model], [self.log_lik(value, s)]
-
-    def weighted_term(self, value: n.Expr) -> n.Expr:
-        """The row's weight times the term of the row."""
-        return n.times(n.entry(n.Var(self.names.weights), n.integer(self.place.loop)), value)
-
-    def log_lik(self, value: n.Expr, s: n.Stmt) -> n.Stmt:
-        """``log_lik[n] += value;`` in the loop over rows."""
-        target = n.entry(n.Var(self.names.log_lik), n.integer(self.place.loop))
-        return n.Assign(target, "+=", value, line=s.line)
+        why = f"in the loop over {self.obs}: {looks}"
+        return Proven(s, "row", pieces=(Piece(value),), loop=self.place.loop, why=why)
 
     # ---- loops --------------------------------------------------------------------------
 
-    def loop_for(self, s: n.For) -> Both:
+    def loop_for(self, s: n.For) -> Proven:
         low, high = self.rows.of(s.lower), self.rows.of(s.upper)
-        if text(bare(s.lower)) == "1" and high.kind == "count":
-            lifted = self.lifted(s)
-            if lifted is not None:
-                return lifted
-            with self.scope(s.name):
-                m, p = self.loop_rows(s)
-        else:
-            with self.scope(s.name):
-                m, p = self.loop_other(s, low, high)
-        if self.density_block:
-            hoist = self.statistics.hoist
-            s = replace(s, lower=hoist(s.lower), upper=hoist(s.upper))
-        return _around(s, m) if m else [], _around(s, p) if p else []
+        with self.scope(s.name):
+            if text(bare(s.lower)) == "1" and high.kind == "count":
+                return Proven(s, parts=(self.loop_rows(s),))
+            return Proven(s, parts=(self.loop_other(s, low, high),))
 
-    def lifted(self, s: n.For) -> Both | None:
-        """Vectorised statements in place of a loop over rows; None where it stays a loop."""
-        if self.place.loop or not self.density_block:
-            return None
-        body = lift_loop(s, self.rows, self.statistics.count)
-        if body is None:
-            return None
-        with self.within(vectorised=True):
-            m, p = self.scoped(body)
-        if len(body) == 1 or not any(isinstance(b, n.Decl) for b in body):
-            return m, p
-        return _as_block(m, s), _as_block(p, s)
-
-    def loop_other(self, s: n.For, low: Dep, high: Dep) -> Both:
-        """A loop that does not pass over the observations."""
+    def loop_other(self, s: n.For, low: Dep, high: Dep) -> Proven:
+        """The body of a loop that does not pass over the observations."""
         bounds = self.bounds(s, low, high)
         self.env[s.name] = bounds if bounds.kind in ("row", "coupled") else FREE
         by_row = bounds.kind == "row"
@@ -760,15 +581,15 @@ class Flow:
             "computed from the number of rows",
         )
 
-    def loop_while(self, s: n.While) -> Both:
+    def loop_while(self, s: n.While) -> Proven:
         dep = join(self.context, self.rows.value(s.condition))
         if dep.kind in ("rowwise", "coupled", "sum"):
             refuse(s, dep.why or "a while loop runs over observations", dep.advice)
         often = coupled("the number of passes of the while loop is computed from the observations")
-        m, p = self.repeated(dep, often if dep.stat else None, s.body, sure=dep.kind != "row")
-        return _around(s, m), _around(s, p)
+        repeats = often if dep.stat else None
+        return Proven(s, parts=(self.repeated(dep, repeats, s.body, sure=dep.kind != "row"),))
 
-    def loop_each(self, s: n.ForEach) -> Both:
+    def loop_each(self, s: n.ForEach) -> Proven:
         dep = self.rows.of(s.sequence)
         if dep.kind == "rowwise" and dep.axis == 0 and s.sequence.type.rank == 1:
             return self.loop_for(self.counted(s))
@@ -779,8 +600,7 @@ class Flow:
                 self.env[s.name] = coupled(why, dep.advice)
             else:
                 self.env[s.name] = dep
-            m, p = self.steady(s.body, dep.kind != "row")
-        return _around(s, m), _around(s, p)
+            return Proven(s, parts=(self.steady(s.body, dep.kind != "row"),))
 
     def counted(self, s: n.ForEach) -> n.For:
         """The loop over the entries of a container of rows as a loop over the rows' numbers."""
@@ -791,7 +611,7 @@ class Flow:
         )
         return n.For(i.name, n.ONE, n.integer(self.obs), body, line=s.line)
 
-    def repeated(self, dep: Dep, repeats: Dep | None, body: n.Stmt, *, sure: bool = True) -> Both:
+    def repeated(self, dep: Dep, repeats: Dep | None, body: n.Stmt, *, sure: bool = True) -> Proven:
         """The body of a loop, under a condition of dependence `dep`.
 
         `repeats` is given where the number of passes changes with the rows, and says why: then
@@ -804,7 +624,7 @@ class Flow:
         with self.within(**changes):
             return self.steady(body, sure)
 
-    def steady(self, body: n.Stmt, sure: bool = True) -> Both:
+    def steady(self, body: n.Stmt, sure: bool = True) -> Proven:
         """The body of a loop, walked until no dependence changes.
 
         From pass to pass (`next`), a dependence only climbs, and not far: from unset through
@@ -812,22 +632,18 @@ class Flow:
         coupled, where the first reason stays. So the passes end. Unless all rows are `sure` to
         run the same passes, a row may read what an earlier row's passes have left.
         """
-        carried = self.place.carried | (assigned_names(body) & self.env.keys())
-        for name in carried:
-            self.forget(name)
         sure = sure and not any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
         left, own_break = self.left, has_own_break(body)
-        with self.within(carried=carried):
-            while True:
-                before = dict(self.env)
-                self.left = was_left = self.left if own_break else left
-                result = self.statement(body)
-                passed = {k: self.env.get(k, UNSET) for k in before}
-                after = {k: self.next(dep, passed[k], sure) for k, dep in before.items()}
-                self.env.update(after)  # which has names of ours, too, that every pass makes anew
-                if after == before and (self.left == was_left or not own_break):
-                    self.left = left
-                    return result
+        while True:
+            before = dict(self.env)
+            self.left = was_left = self.left if own_break else left
+            result = self.statement(body)
+            passed = {k: self.env.get(k, UNSET) for k in before}
+            after = {k: self.next(dep, passed[k], sure) for k, dep in before.items()}
+            self.env.update(after)  # which has names of ours, too, that every pass makes anew
+            if after == before and (self.left == was_left or not own_break):
+                self.left = left
+                return result
 
     def next(self, before: Dep, after: Dep, sure: bool) -> Dep:
         """Dependence of a variable at the head of a loop: as it entered, or as a pass left it."""
@@ -835,8 +651,8 @@ class Flow:
             return after
         return self.one_of(before, after)
 
-    def loop_rows(self, s: n.For) -> Both:
-        """``for (n in 1:N)``: every increment inside belongs to row n."""
+    def loop_rows(self, s: n.For) -> Proven:
+        """The body of ``for (n in 1:N)``: every increment inside belongs to row n."""
         self.env[s.name] = replace(row(s.name), number=True)
         if self.place.loop:
             pairs = coupled(
@@ -847,10 +663,10 @@ class Flow:
             with self.within(loop=s.name):
                 return self.repeated(UNSET, pairs, s.body)
         before, left = dict(self.env), self.left
-        found = found_by_rows(s.body, self.env, self.program)
-        self.env.update(found.env)
-        with self.within(loop=s.name, adding=found.adding):
-            m, p = self.statement(s.body)
+        at_first, adding = found_by_rows(s.body, self.env, self.program)
+        self.env.update(at_first)
+        with self.within(loop=s.name, adding=adding):
+            found = self.statement(s.body)
         self.left = left
         self.early_exit(s)
         for name, dep in self.env.items():
@@ -863,7 +679,7 @@ class Flow:
                     f"`{name}` holds what the last pass of the loop over observations left in it",
                     "use it inside the loop, for each row",
                 )
-        return m, p
+        return found
 
     def early_exit(self, s: n.For) -> None:
         """Refuse, or couple, what a loop over observations that ends early writes."""
@@ -936,43 +752,32 @@ class NoLikelihoodError(WeaveError):
 
 
 def separate(draft: Draft) -> Draft:
-    """The statements of the weighted program and of ``log_lik``; refuses with line and reason."""
+    """Each statement with what is known of it; refuses with line and reason."""
     program, env = draft.program, dict(draft.deps)
-    growing = dict(_growing(draft))
-    flow = Flow(
-        program, draft.obs, env, set(env), Names(program), density_block=True,
-        drops=draft.switches,
-    )  # fmt: skip
-    flow.dropped += growing.values()
+    names = Names(program)
+    flow = Flow(program, draft.obs, env, set(env), names, density_block=True, drops=draft.switches)
     flow.rows.frozen = {name for name in draft.frozen if env[name].kind == "free"}
-    parameters = tuple(_parameter(d, growing.get(d.name), flow) for d in program.parameters)
-    transformed, before = flow.block(program.transformed_parameters)
-    model, point = flow.block(program.model)
-    _check_accumulators(program, flow.accumulators)
-    if not flow.weighted:
+    dropped = dict(_growing(draft))
+    for d in program.parameters:
+        env[d.name] = _parameter(d, dropped.get(d.name), flow.rows)
+    parameters = flow.block(program.transformed_parameters)
+    model = flow.block(program.model)
+    _check_read((*parameters, *model))
+    if not any(p.weighted for p in (*parameters, *model)):
         raise NoLikelihoodError(
             0,
             f"no term of the log density is a sum over observations: nothing in the model block "
             f"depends on data sized by `{draft.obs}`",
             advice=IN_A_LOOP,
         )
-    sized = [flow.sized(d) for d in draft.frozen.values()]  # which may need more statistics
-    outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
     return replace(
         draft,
         deps=env,
-        data=tuple(d if d.name == draft.obs else _relaxed(d, flow.rows) for d in program.data),
-        parameters=parameters,
-        transformed_parameters=tuple(transformed),
-        model=tuple(model),
-        log_lik=(*without(before, outer), *point),
-        names=flow.names,
-        computed=(*flow.statistics.numbers.values(), *sized),
-        constants=tuple(flow.terms.locals.constants.values()),
-        entries=flow.entries,
-        weighted=frozenset(flow.weighted),
-        sums=frozenset(flow.terms.definitions),
-        dropped=tuple(flow.dropped),
+        rules=flow.rows,
+        proven_parameters=parameters,
+        proven_model=model,
+        names=names,
+        dropped=tuple(dropped.values()),
     )
 
 
@@ -985,59 +790,36 @@ def _growing(draft: Draft) -> Iterator[tuple[str, Dropped]]:
         yield d.name, Dropped((condition,), error)
 
 
-def _parameter(d: n.Decl, growing: Dropped | None, flow: Flow) -> n.Decl:
-    """The declaration with statistics in its sizes and bounds frozen."""
+def _parameter(d: n.Decl, growing: Dropped | None, rows: Rows) -> Dep:
+    """Dependence of a parameter; refuses one whose size or bounds depend on rows."""
     if growing is not None:  # there is none in data that are not rejected
-        flow.env[d.name] = coupled(growing.error.why, growing.error.advice)
-        return d
-    flow.env[d.name] = FREE
-    if any(flow.rows.value(size).stat == BY_COUNT for size in d.size.dims):
+        return coupled(growing.error.why, growing.error.advice)
+    if any(rows.value(size).stat == BY_COUNT for size in d.size.dims):
         why = f"the size of `{d.name}` grows with the number of observations"
         raise WeaveError(d.line, why, d.name, advice=IN_A_LOOP)
-    d = flow.sized(d)
-    changed: dict[str, Any] = {}
-    for key in ("lower", "upper", "offset", "multiplier"):
-        e = getattr(d.constraint, key)
-        if e is None:
-            continue
-        dep = flow.rows.value(e)
+    for key, e in d.constraint.given.items():
+        dep = rows.value(e)
         if dep.looks_at_rows:
             what = f"the {key} of `{d.name}` depends on rows"
             raise WeaveError(d.line, because(what, dep.why), d.name, advice=dep.advice)
-        changed[key] = flow.statistics.hoist(e)
-    return replace(d, constraint=replace(d.constraint, **changed)) if changed else d
+    return FREE
 
 
-def _relaxed(d: n.Decl, rows: Rows) -> n.Decl:
-    """The declaration without bounds that are computed from rows or their number."""
-    changed: dict[str, Any] = {}
-    for key in ("lower", "upper"):
-        e = getattr(d.constraint, key)
-        dep = UNSET if e is None else rows.of(e)
-        if dep.kind in ("count", "sum", "coupled") or dep.stat:
-            changed[key] = None
-    bounds = replace(d.constraint, **changed)
-    if changed and bounds.lower is None and bounds.upper is None:
-        bounds = n.Constraint()
-    return replace(d, constraint=bounds)
-
-
-def _check_accumulators(program: n.Program, names: Iterable[str]) -> None:
-    """Refuse a variable that adds up rows but does not reach the target once and linearly."""
-    for name in sorted(names):
-        everywhere = (*program.transformed_parameters, *program.model)
-        uses = [s for s in _statements(everywhere) if name in _reads(s, name)]
-        use = only_use(name, program)
-        if not uses:
-            where = next(d for d in declarations(everywhere) if d.name == name)
+def _check_read(proven: Sequence[Proven]) -> None:
+    """Refuse a variable that adds up rows and does not reach the target."""
+    found = [p for x in proven for p in x.all]
+    reach = set().union(*(p.held for p in found if p.kind == "rows"))
+    while more := set().union(*(p.held for p in found if p.sets & reach)) - reach:
+        reach |= more
+    for p in found:
+        for name in p.sets - reach if p.kind == "adds" else ():
+            declared = (x.statement for x in found if isinstance(x.statement, n.Decl))
             raise WeaveError(
-                where.line,
+                next(d.line for d in declared if d.name == name),
                 f"`{name}` adds up observations, and no term of the log density reads it",
                 name,
                 advice="compute it in generated quantities",
             )
-        if use is None or len(uses) != 1 or uses[0] is not use.statement:
-            raise WeaveError(uses[0].line, must_be_added(name))
 
 
 def _new_coupling(
@@ -1065,61 +847,7 @@ def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
     found: list[tuple[bool, str]] = []
     for e in n.walk(body):
         for index in e.indices if isinstance(e, n.Index) else ():
-            inner = bare(index.index) if isinstance(index, n.Single) else None
+            inner = single(index)
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
                 found.append((names_in(e) <= data | {loop}, text(e)))  # type: ignore[arg-type]
     return min(found, default=(False, ""))[1]
-
-
-def _as_block(body: Statements, like: n.Stmt) -> Statements:
-    return [n.Block(tuple(body), line=like.line)] if body else []
-
-
-def _as_body(body: Statements, like: n.Stmt) -> n.Block:
-    """A list as the body of a loop."""
-    if len(body) == 1 and isinstance(body[0], n.Block):
-        return body[0]
-    return n.Block(tuple(body), line=like.line)
-
-
-def _around(s: n.For | n.ForEach | n.While, body: Statements) -> Statements:
-    """The loop with another body."""
-    return [replace(s, body=_as_body(body, s.body))]
-
-
-def _scope(body: Statements, like: n.Stmt) -> Statements:
-    """Braces around statements that declare variables."""
-    return _as_block(body, like) if any(isinstance(b, n.Decl) for b in body) else body
-
-
-def _branches(s: n.If, condition: n.Expr, yes: Statements, no: Statements) -> Statements:
-    if not yes and not no:
-        return []
-    other: n.Stmt | None = None
-    if no:
-        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else _as_body(no, s)
-    return [replace(s, condition=condition, yes=_as_body(yes, s), no=other)]
-
-
-def _statements(body: Sequence[n.Stmt]) -> list[n.Stmt]:
-    """All simple statements below, each once."""
-    return [
-        s
-        for b in body
-        for s in n.walk(b)
-        if isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile)
-    ]
-
-
-def _reads(s: n.Stmt, name: str) -> set[str]:
-    """Names that a statement reads, its own accumulation of `name` aside."""
-    match s:
-        case n.Assign(target=target) if name in {v.name for v in target_vars(target)}:
-            return set() if added(s) is not None or name not in names_in(s.value) else {name}
-        case n.If(condition=e) | n.While(condition=e) | n.ForEach(sequence=e):
-            return names_in(e)
-        case n.For():
-            return names_in(s.lower) | names_in(s.upper)
-        case n.Decl():
-            return names_in(s.value)
-    return names_in(s)

@@ -16,7 +16,7 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["around", "needed", "unread", "without", "without_unread"]
+__all__ = ["around", "needed", "without", "without_unread"]
 
 
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
@@ -104,35 +104,23 @@ def without_unread(draft: Draft) -> Draft:
     for s in (s for b in model for s in n.walk(b) if isinstance(s, n.Decl | n.Assign)):
         if any(isinstance(e, n.Call) and e.name.endswith("_lp") for e in n.walk(s)):
             names -= {s.name} if isinstance(s, n.Decl) else assigned_names(s)  # adds to the target
-    while (left := tuple(unread(model, names))) != model:
+    while (left := tuple(_unread(model, names))) != model:
         model = left
     return (
         draft if model is program.model else replace(draft, program=replace(program, model=model))
     )
 
 
-def unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
-    """The statements without those of `names` that are assigned but never read."""
+def _unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
+    """The statements without those of `names` that nothing but they themselves depend on."""
     body = list(body)
-    read: set[str] = set()
-    for b in body:
-        for s in n.walk(b):
-            if isinstance(s, n.Assign):
-                read |= names_in(s.value) | _indices(s.target)
-            elif isinstance(s, n.Statement) and not isinstance(s, n.Block | n.Profile):
-                inner = [c for c in n.children(s) if not isinstance(c, n.Statement)]
-                if not _prints(s):
-                    read |= set().union(*(names_in(c) for c in inner))
-    return without(body, names - read)
-
-
-def _indices(target: n.Expr) -> set[str]:
-    """Names in the indices of what is assigned to."""
-    if isinstance(target, n.TupleLit):
-        return names_in(target)  # all or none
-    if not isinstance(target, n.Index):
-        return set()
-    return _indices(target.base).union(*map(names_in, target.indices))
+    pairs = [pair for s in body for pair in _reads(s)]
+    wanted = {name for name, _ in pairs} - names
+    for s in (s for b in body for s in n.walk(b) if isinstance(s, n.Statement)):
+        if not isinstance(s, n.Decl | n.Assign) and not _prints(s):
+            wanted.update(*(names_in(c) for c in n.children(s) if not isinstance(c, n.Statement)))
+    live = sources(pairs, wanted)
+    return without(body, names - live)
 
 
 def _prints(s: n.Stmt) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from stancoreset.stan.syntax import Names, bare, parse, substituted
+from stancoreset.stan.syntax import Names, bare, parse, substituted, with_statements
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
@@ -59,10 +59,7 @@ def without_sparse_products(draft: Draft) -> Draft:
     """Products of sparse designs are computed row by row."""
     program = draft.program
     padding = _Padding({d.name: d for d in program.data}, Names(program))
-    parameters, model = (
-        tuple(n.transform(s, padding.product) for s in block)
-        for block in (program.transformed_parameters, program.model)
-    )
+    rewritten = with_statements(program, padding.product)
     if not padding.found:
         return draft
     data = tuple(
@@ -72,12 +69,10 @@ def without_sparse_products(draft: Draft) -> Draft:
         for d in program.data
     )
     new = replace(
-        program,
+        rewritten,
         functions=(*program.functions, padding.function),
         data=data,
         transformed_data=(*program.transformed_data, *padding.found),
-        transformed_parameters=parameters,
-        model=model,
     )
     return replace(draft, program=new, added=(*draft.added, *map(padding.sized, padding.found)))
 

@@ -1,4 +1,4 @@
-"""The additive terms of an increment of the target: prior, or sums over rows, which are weighted.
+"""Sums over rows as weighted statements: closed forms where they are known, loops where not.
 
 A term that is a sum over rows becomes two statements: one adds the weighted sum to the target in
 the model block, the other adds each row's entry to ``log_lik``.
@@ -7,49 +7,27 @@ the model block, the other adds each row's entry to ``log_lik``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
-from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import Names, bare, names_in
+from stancoreset.stan.syntax import Names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.advice import IN_A_LOOP, SUMS_ALONE, mixed_by_row
 from stancoreset.stan.weave.closed import Part, closed_form, joint_form
-from stancoreset.stan.weave.domain import BY_COUNT, BY_DATA
-from stancoreset.stan.weave.expressions import Rows, distributed, matrix_of
+from stancoreset.stan.weave.expressions import Rows, matrix_of
 from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
-from stancoreset.stan.weave.per_row import at, is_plain, one_row
-from stancoreset.stan.weave.sampling import density_call, is_literal, truncated
+from stancoreset.stan.weave.per_row import at, cut, is_plain
+from stancoreset.stan.weave.pieces import scaled
+from stancoreset.stan.weave.proven import Piece, Statements
+from stancoreset.stan.weave.sampling import truncated
 from stancoreset.stan.weave.statistics import Statistics
 
-__all__ = ["Statements", "Terms", "because", "refuse"]
+__all__ = ["Terms"]
 
 
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
 _MATRIX = n.Type("matrix")
 _OVER_ROWS = "a sum over observations"
-Statements = list[n.Stmt]
-
-
-def because(what: str, why: str) -> str:
-    """``what: why``, or `what` alone where no reason is known."""
-    return f"{what}: {why}" if why else what
-
-
-def refusal(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> WeaveError:
-    """The error that names the user's statement."""
-    s = s.as_written
-    why = why or "it cannot be split into rows"
-    advice = (mixed_by_row(s) if advice == SUMS_ALONE else "") or advice
-    return WeaveError(s.line, why, statement_text(s), advice=advice)
-
-
-def refuse(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> NoReturn:
-    """Raise the error that names the user's statement; `advice` is empty where `why` has it."""
-    raise refusal(s, why, advice)
 
 
 @dataclass(frozen=True)
@@ -58,21 +36,18 @@ class Term:
 
     Attributes
     ----------
-    row : callable
-        The expression of row ``n``, given the loop variable.
-    parts : tuple of Part
-        The same for all rows, as a sum of vectors, where there is a closed form.
-    scale : Expr or None
-        Factor that all rows share.
     why : str
+    parts : tuple of Part
+        All rows as a sum of vectors, where there is a closed form.
+    row : callable or None
+        The expression of row ``n``, given the loop variable, where there is none.
     cells : Expr or None
         A matrix whose cells the vectors have as entries, where they have more than one a row.
     """
 
-    row: Callable[[n.Expr], n.Expr]
+    why: str
     parts: tuple[Part, ...] = ()
-    scale: n.Expr | None = None
-    why: str = ""
+    row: Callable[[n.Expr], n.Expr] | None = None
     cells: n.Expr | None = None
 
 
@@ -140,7 +115,7 @@ class Locals:
 
 
 class Terms:
-    """Splits increments into prior and rows, and weights the rows.
+    """Weights sums over rows.
 
     Parameters
     ----------
@@ -161,183 +136,48 @@ class Terms:
         self.count = statistics.count
         self.names = names
         self.locals = Locals(rows, statistics, names)
-        self.definitions: dict[str, n.Expr] = {}  # local scalars that are sums over rows
-
-    # ---- splitting ----------------------------------------------------------------------
-
-    def split(self, s: n.Tilde | n.TargetAdd) -> tuple[Statements, list[Term]]:
-        """Statements that are prior, and the terms that are sums over rows."""
-        self.locals.declared = []
-        if isinstance(s, n.Tilde):
-            return self.split_tilde(s)
-        found = list(self.collect(s.value, None, s))
-        terms = [e for e in found if isinstance(e, Term)]
-        if not terms:
-            if self.rows.of(s.value).stat == BY_DATA:
-                refuse_statistic(s)
-            return [replace(s, value=self.hoist(s.value))], []
-        free = [self.hoist(e) for e in found if not isinstance(e, Term)]
-        if not free:
-            return [], terms
-        total = free[0]
-        for e in free[1:]:
-            total = n.plus(total, e)
-        return [replace(s, value=total)], terms
-
-    def split_tilde(self, s: n.Tilde) -> tuple[Statements, list[Term]]:
-        e = density_call(s, self.functions)
-        dep = self.rows.of(e)
-        bounds = [self.rows.value(b) for b in (s.lower, s.upper) if b is not None]
-        for b in bounds:
-            if b.looks_at_rows and not (b.kind == "rowwise" and dep.kind == "sum"):
-                refuse(s, b.why or "the bounds of the truncation depend on rows", b.advice)
-        if dep.kind == "coupled":
-            refuse(s, dep.why, dep.advice)
-        if dep.kind in ("free", "unset"):
-            stat = max([dep.stat, *(b.stat for b in bounds)])
-            if stat == BY_DATA or self.rows.value(s.arg).stat:
-                refuse_statistic(s)
-            self.refuse_frozen_outcome(s, e)
-            lower, upper = (None if b is None else self.hoist(b, False) for b in (s.lower, s.upper))
-            args = tuple(self.hoist(a, as_size=False) for a in s.args)
-            return [
-                replace(s, arg=self.hoist(s.arg, False), args=args, lower=lower, upper=upper)
-            ], []
-        if dep.kind != "sum":
-            refuse(s, "it is not a sum over observations")
-        return [], [self.density_term(e, s)]
-
-    def refuse_frozen_outcome(self, s: n.Stmt, e: n.Expr) -> None:
-        """A likelihood of counts or sums over rows cannot be weighted row by row."""
-        outcome = names_in(e)
-        for x in n.walk(e):
-            if isinstance(x, n.Call) and suffix(x.name)[1]:
-                inner = set().union(*(names_in(a) for a in x.args[1:]))
-                outcome -= inner - names_in(x.args[0])
-        summary = sorted(outcome & self.rows.frozen)
-        if summary:
-            refuse(
-                s,
-                f"`{summary[0]}` sums several observations into one outcome",
-                "write the likelihood as a sum over observations, `for (n in 1:N) y[n] ~ …;`",
-            )
-
-    def collect(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt) -> Iterator[n.Expr | Term]:
-        """The terms of ``scale * e``: expressions without rows, and sums over rows."""
-        e = bare(e)
-        if e.type.rank and self.rows.of(e).kind == "rowwise":
-            e = n.call("sum", e)  # target += a container adds its entries
-        dep = self.rows.of(e)
-        share = self.rows.count_times(e)
-        if share is None and dep.kind == "coupled":
-            refuse(s, dep.why, dep.advice)
-        pieces = self.pieces(e, scale) if share is None else [(self.count, scaled(scale, share))]
-        if pieces:
-            for piece, factor in pieces:
-                yield from self.collect(piece, factor, s)
-        elif dep.kind in ("free", "unset"):
-            if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
-                refuse_statistic(s)
-            self.refuse_frozen_outcome(s, e)
-            yield scaled(scale, e)
-        else:
-            yield self.term(e, scale, s)
-
-    def pieces(self, e: n.Expr, scale: n.Expr | None) -> list[tuple[n.Expr, n.Expr | None]]:
-        """Expressions and their factors that add up to ``scale * e``; empty if it stays whole."""
-        dep = self.rows.of(e)
-        if dep.kind in ("free", "unset"):
-            if dep.kind == "unset" or dep.stat != BY_COUNT or _has_density(e):
-                return []
-            apart = distributed(e)
-            if isinstance(e, n.Binary) and e.op in ("+", "-"):
-                apart = (e.left, e.op, e.right)
-            if apart is None:
-                return []
-            one, op, other = apart  # -(N + 1) * log(s)
-            return [(one, scale), (other, scale if op == "+" else _negative(scale))]
-        match e:
-            case n.Binary(left=left, op="+" | "-" as op, right=right):
-                return [(left, scale), (right, scale if op == "+" else _negative(scale))]
-            case n.Unary(op="-", arg=arg):
-                return [(arg, _negative(scale))]
-            case n.Binary(left=left, op="*", right=right) if not left.type.rank:
-                for factor, rest in ((left, right), (right, left)):
-                    additive = self.rows.of(rest).kind in ("sum", "count")
-                    if self.rows.of(factor).kind == "free" and additive:
-                        return [(rest, scaled(scale, factor))]
-            case n.Binary(left=left, op="/", right=right) if not right.type.rank:
-                one = scale if scale is not None else n.literal("1.0")
-                return [(left, n.Binary(one, "/", right, type=n.REAL))]
-            case n.Var(name=name) if name in self.definitions:
-                return [(self.definitions[name], scale)]
-        return []
 
     # ---- sums over rows -----------------------------------------------------------------
 
-    def term(self, e: n.Expr, scale: n.Expr | None, s: n.Stmt) -> Term:
-        """The term ``scale * e``, which is a sum over rows."""
-        scale = None if scale is None else self.hoist(scale)
+    def of(self, e: n.Expr, s: n.Stmt) -> Term:
+        """The term of an expression, in the statement `s`."""
         if self.rows.of(e).kind == "count":
-            one = n.ONE
-            return Term(lambda i: one, (Part(one),), scale, f"{text(e)} counts the observations")
+            return Term(f"{text(e)} counts the observations", (Part(n.ONE),))
         match e:
-            case n.Call(name="sum", args=(v,)):
-                return self.sum_term(self.hoist(v), scale, e, s)
+            case n.Call(name="sum", args=(v,)) if v.type.rank == 1:
+                return Term(_OVER_ROWS, (Part(_as_vector(self.locals.of(self.hoist(v), "ll"))),))
             case n.Call(name="dot_product", args=(a, b)) | n.Binary(left=a, op="*", right=b):
-                a, b = _as_vector(self.hoist(a)), _as_vector(self.hoist(b))
-                product = (Part(b, data=a),)
                 return Term(
-                    lambda i: n.times(self.at(a, i), self.at(b, i)), product, scale, _OVER_ROWS
+                    _OVER_ROWS, (Part(_as_vector(self.hoist(b)), data=_as_vector(self.hoist(a))),)
                 )
             case n.Call(name="dot_self", args=(a,)):
-                a = _as_vector(self.hoist(a))
-                squares = (Part(n.call("square", a, kind=n.VECTOR)),)
-                why = "a sum of squares over observations"
-                return Term(lambda i: n.call("square", self.at(a, i)), squares, scale, why)
+                squares = n.call("square", _as_vector(self.hoist(a)), kind=n.VECTOR)
+                return Term("a sum of squares over observations", (Part(squares),))
             case n.Call(name="log_mix", args=(shares, v)):
                 shares, v = n.call("log", self.hoist(shares), kind=n.VECTOR), self.hoist(v)
 
                 def mixture(i: n.Expr) -> n.Expr:
-                    return n.call(
-                        "log_sum_exp", n.Binary(shares, "+", self.at(v, i), type=n.VECTOR)
-                    )
+                    both = n.Binary(shares, "+", self.at(v, i), type=n.VECTOR)
+                    return n.call("log_sum_exp", both)
 
-                return Term(mixture, (), scale, "the mixture of each observation")
+                return Term("the mixture of each observation", row=mixture)
             case n.Call(user=False) if suffix(e.name)[1]:
-                return replace(self.density_term(e, s), scale=scale)
-            case n.Call(user=True):
-                return replace(self.user_term(e), scale=scale)
-        raise _not_apart(e, s)
+                return self.density_term(e, s)
+        assert isinstance(e, n.Call)
+        return self.run_on_one_row(e)
 
-    def sum_term(self, v: n.Expr, scale: n.Expr | None, e: n.Expr, s: n.Stmt) -> Term:
-        """The term ``scale * sum(v)``."""
-        if v.type.rank == 1:
-            v = self.locals.of(v, "ll")
-            return Term(lambda i: self.at(v, i), (Part(_as_vector(v)),), scale, _OVER_ROWS)
-        if self.rows.of(v).axis != 0:
-            raise _not_apart(e, s)
-        v = self.locals.of(v, "ll")
-        return Term(lambda i: n.call("sum", self.at(v, i)), (), scale, _OVER_ROWS)
+    def run_on_one_row(self, e: n.Call) -> Term:
+        """What adds up rows, as a function of the user's does, called with one row at a time."""
+        args = tuple(self.locals.of(self.hoist(a), "arg", sliced=True) for a in e.args)
+        one = replace(e, name=normalised_name(e.name), args=args)
+        why = f"`{e.name}` adds up terms of single observations" if e.user else _OVER_ROWS
+        return Term(why, row=lambda i: cut(one, i, self.rows))
 
     def at(self, e: n.Expr, i: n.Expr) -> n.Expr:
         """The entry of row `i`."""
         return at(e, i, self.rows)
 
-    def user_term(self, e: n.Call) -> Term:
-        """A user's function that sums over rows, called with one row at a time."""
-        name = normalised_name(e.name)
-        args = tuple(self.locals.of(self.hoist(a), "arg", sliced=True) for a in e.args)
-        return Term(
-            lambda i: n.Call(
-                name, tuple(one_row(a, i, self.rows) for a in args), True, type=e.type
-            ),
-            why=f"`{e.name}` adds up terms of single observations",
-        )
-
     def density_term(self, e: n.Call, s: n.Stmt) -> Term:
-        if e.user:
-            return self.user_term(e)
         name, kind = suffix(normalised_name(e.name))
         known = density(name)
         assert known is not None
@@ -347,31 +187,26 @@ class Terms:
         if any(matrix_of(a) is not None for a in e.args) and self.rows.flattened(name, e.args):
             return self.flat_term(name + kind, e, why)
         args = tuple(self.hoist(a, as_size=False) for a in e.args)
+        if isinstance(s, n.Tilde) and s.truncated:
+            return self.truncated_term(name + kind, args, s, why)
         roles = ("y", *_ARGUMENTS.get(name, "eta" if "log" in name else "").split())
-        if not (isinstance(s, n.Tilde) and s.truncated):
-            args = tuple(
-                self.locals.of(a, roles[k] if k < len(roles) else "theta")
-                for k, a in enumerate(args)
-            )
-        parts: tuple[Part, ...] = ()
-        if kind in ("_lpdf", "_lpmf") and not (isinstance(s, n.Tilde) and s.truncated):
-            parts = self.parts(name, args)
+        args = tuple(
+            self.locals.of(a, roles[k] if k < len(roles) else "theta") for k, a in enumerate(args)
+        )
+        if kind in ("_lpdf", "_lpmf") and (parts := self.parts(name, args)):
+            return Term(why, parts)
+        return Term(why, row=lambda i: n.call(name + kind, *(self.at(a, i) for a in args)))
+
+    def truncated_term(self, name: str, args: tuple[n.Expr, ...], s: n.Tilde, why: str) -> Term:
+        """A density between bounds."""
 
         def row(i: n.Expr) -> n.Expr:
-            own = tuple(self.at(a, i) for a in args)
-            one: n.Expr = n.call(name + kind, *own)
-            if isinstance(s, n.Tilde) and s.truncated:
-                cut = replace(
-                    s,
-                    arg=own[0],
-                    args=own[1:],
-                    lower=None if s.lower is None else self.at(s.lower, i),
-                    upper=None if s.upper is None else self.at(s.upper, i),
-                )
-                one = truncated(one, cut, self.functions, self.rows)
-            return one
+            outcome, *others = (self.at(a, i) for a in args)
+            lower, upper = (None if b is None else self.at(b, i) for b in (s.lower, s.upper))
+            own = replace(s, arg=outcome, args=tuple(others), lower=lower, upper=upper)
+            return truncated(n.call(name, outcome, *others), own, self.functions, self.rows)
 
-        return Term(row, parts, why=why)
+        return Term(why, row=row)
 
     def parts(self, name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
         """The log densities of all rows as a sum of vectors; empty where there is no such form."""
@@ -452,11 +287,11 @@ class Terms:
             a if m is None else n.call("to_vector", a, kind=n.VECTOR)
             for a, (_, m) in zip(args, whole, strict=True)
         )  # fmt: skip
-        parts = closed_form(suffix(name)[0], tuple(flat))
+        parts = self.parts(suffix(name)[0], tuple(flat))
         table = next(a for a, (_, m) in zip(args, whole, strict=True) if m is not None)
-        return Term(
-            lambda i: n.call(name, *(self.at(a, i) for a in args)), parts, why=why, cells=table
-        )
+        if parts:
+            return Term(why, parts, cells=table)
+        return Term(why, row=lambda i: n.call(name, *(self.at(a, i) for a in args)))
 
     def glm_term(self, glm: GLM, e: n.Call, why: str) -> Term:
         """A fused regression as linear predictor and base density."""
@@ -477,7 +312,7 @@ class Terms:
                 chosen = n.Index(eta, own, type=n.REAL)
                 return n.Binary(chosen, "-", n.call("log_sum_exp", column), type=n.REAL)
 
-            return Term(categorical, why=why)
+            return Term(why, row=categorical)
         linear: n.Expr = n.Binary(x, "*", beta, type=n.VECTOR)
         if "alpha" in role:
             linear = n.Binary(role["alpha"], "+", linear, type=n.VECTOR)
@@ -487,37 +322,52 @@ class Terms:
             args.append(role["trials"])
         args.append(predictor)
         args += [role[k] for k in ("sigma", "phi", "cuts") if k in role]
-        arguments = tuple(args)
-        kind = "_lpdf" if glm.base == "normal" else "_lpmf"
-        return Term(
-            lambda i: n.call(glm.base + kind, *(self.at(a, i) for a in arguments)),
-            self.parts(glm.base, arguments),
-            why=why,
-        )
+        parts = self.parts(glm.base, tuple(args))
+        if parts:
+            return Term(why, parts)
+        name = glm.base + ("_lpdf" if glm.base == "normal" else "_lpmf")
+        return Term(why, row=lambda i: n.call(name, *(self.at(a, i) for a in args)))
 
     # ---- statements ---------------------------------------------------------------------
 
-    def emit(self, terms: list[Term], s: n.Stmt) -> tuple[Statements, Statements]:
-        """The statements of the model block and of ``log_lik`` for the terms of one increment."""
+    def weighted(
+        self, pieces: Iterable[Piece], s: n.Stmt, total: n.Var | None, by_row: n.Var
+    ) -> tuple[Statements, Statements, list[str]]:
+        """Statements that add sums over rows, weighted and row by row, and what each piece is.
+
+        Parameters
+        ----------
+        pieces : iterable of Piece
+        s : Stmt
+            The user's.
+        total : Var or None
+            What weighted sums are added to; None for the target.
+        by_row : Var
+            The vector to which rows are added.
+        """
+        self.locals.declared = []
         weights = n.Var(self.names.weights, type=n.VECTOR)
-        log_lik = n.Var(self.names.log_lik, type=n.VECTOR)
         model: Statements = []
         point: Statements = []
-        for term in terms:
-            if term.parts:
-                total, rows = self.closed(term, weights)
-                model.append(n.TargetAdd(scaled(term.scale, total), line=s.line))
-                point.append(n.Assign(log_lik, "+=", scaled(term.scale, rows), line=s.line))
+        whys: list[str] = []
+        for piece in pieces:
+            scale = None if piece.scale is None else self.hoist(piece.scale)
+            term = self.of(piece.value, s)
+            whys.append(term.why)
+            if term.row is None:
+                weighted, rows = self.closed(term, weights)
+                model.append(_add(total, scaled(scale, weighted), s))
+                point.append(_add(by_row, scaled(scale, rows), s))
                 continue
             i = n.integer(self.names.loop())
             ll = n.Var(self.names.fresh("ll"), type=n.VECTOR)
-            value = scaled(term.scale, term.row(i))
+            value = scaled(scale, term.row(i))
             model.append(n.Decl(ll.name, n.SizedType("vector", (), (self.count,)), line=s.line))
             model.append(self.row_loop(i, ll, "=", value, s.line))
-            model.append(n.TargetAdd(n.call("dot_product", weights, ll), line=s.line))
-            point.append(self.row_loop(i, log_lik, "+=", value, s.line))
+            model.append(_add(total, n.call("dot_product", weights, ll), s))
+            point.append(self.row_loop(i, by_row, "+=", value, s.line))
         before = self.locals.declared
-        return [*before, *model], [*before, *point]
+        return [*before, *model], [*before, *point], whys
 
     def row_loop(self, i: n.Var, target: n.Var, op: str, value: n.Expr, line: int) -> n.Stmt:
         """``for (i in 1:N) target[i] op value;``"""
@@ -559,6 +409,13 @@ class Terms:
         return total, every
 
 
+def _add(total: n.Var | None, e: n.Expr, s: n.Stmt) -> n.Stmt:
+    """``total += e;``, of the target where there is no variable."""
+    if total is None:
+        return n.TargetAdd(e, line=s.line)
+    return n.Assign(total, "+=", e, line=s.line)
+
+
 def _vectors_first(parts: Iterable[Part]) -> list[Part]:
     return sorted(parts, key=lambda p: p.value.type.rank == 0)
 
@@ -593,33 +450,6 @@ def _sums_by_row(cells: n.Expr, table: n.Expr, axis: int) -> n.Expr:
     return n.Binary(matrix, "*", ones, type=n.VECTOR)
 
 
-def refuse_statistic(s: n.Stmt) -> NoReturn:
-    """Refuse a term without rows that is computed from rows."""
-    refuse(
-        s,
-        "a prior, or a term that is not a sum over observations, is computed from data "
-        "rows; compute the number in transformed data (it is then computed once, from the "
-        "full data), or write the term as a sum over observations",
-        advice="",
-    )
-
-
-def _not_apart(e: n.Expr, s: n.Stmt) -> WeaveError:
-    return refusal(s, f"`{text(e)}` is a sum over observations that cannot be split into rows")
-
-
-def _has_density(e: n.Expr) -> bool:
-    return any(isinstance(x, n.Call) and suffix(x.name)[1] for x in n.walk(e))
-
-
-def _negative(scale: n.Expr | None) -> n.Expr | None:
-    if scale is None:
-        return n.Unary("-", n.ONE, type=n.INT)
-    if isinstance(scale, n.Unary):
-        return None if text(scale.arg) == "1" else scale.arg
-    return n.Unary("-", scale, type=scale.type)
-
-
 def _as_vector(e: n.Expr) -> n.Expr:
     return (
         e if e.type.base == "vector" and not e.type.array else n.call("to_vector", e, kind=n.VECTOR)
@@ -637,11 +467,3 @@ def _added(total: n.Expr | None, factor: str | n.Expr, e: n.Expr) -> n.Expr:
         return n.Unary("-", part, type=e.type) if minus else part
     part = n.Binary(factor, "*", e, type=e.type)
     return part if total is None else n.Binary(total, "+", part, type=kind)
-
-
-def scaled(scale: n.Expr | None, e: n.Expr) -> n.Expr:
-    if scale is None:
-        return e
-    if isinstance(scale, n.Unary) and is_literal(scale) and text(scale.arg) in ("1", "1.0"):
-        return n.Unary("-", e, type=e.type)
-    return n.Binary(scale, "*", e, type=e.type)

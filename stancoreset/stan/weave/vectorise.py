@@ -7,16 +7,20 @@ left as the loop that it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from stancoreset.stan.syntax import assigned_names, bare, body_of, unchained
+from stancoreset.stan.syntax import assigned_names, bare, body_of, declarations, unchained
+from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
-from stancoreset.stan.weave.domain import rowwise
+from stancoreset.stan.weave.counts import declared
+from stancoreset.stan.weave.domain import coupled, rowwise
+from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import UNARY, suffix
 
-__all__ = ["lift_loop"]
+__all__ = ["vectorise"]
 
 _MATRIX = n.Type("matrix")
 _DOTTED = {"*": ".*", "/": "./", "^": ".^"}
@@ -26,28 +30,63 @@ class _NotLiftedError(Exception):
     """The loop stays a loop."""
 
 
-def lift_loop(s: n.For, rows: Rows, count: n.Var) -> list[n.Stmt] | None:
-    """The loop as vectorised statements, each of which remembers the user's.
+def vectorise(draft: Draft) -> Draft:
+    """Whole statements stand for loops over rows, each of which remembers the user's."""
+    program = draft.program
+    blocks = (program.transformed_parameters, program.model)
+    local = {d.name: declared(d, {*draft.aliases}) for d in declarations(*blocks)}
+    rows = Rows({**local, **draft.deps}, {*draft.deps}, lambda e, deps: coupled(""))
+    whole = _Whole(rows, n.integer(draft.obs))
+    parameters, model = (tuple(whole.statements(block)) for block in blocks)
+    if not whole.lifted:
+        return draft
+    program = replace(program, transformed_parameters=parameters, model=model)
+    return replace(draft, program=program, vectorised=frozenset(whole.lifted))
 
-    Parameters
-    ----------
-    s : For
-        A loop over all observations.
-    rows : Rows
-        Dependences before the loop.
-    count : Var
-        The data integer that counts observations.
 
-    Returns
-    -------
-    list of Statement or None
-        None if some statement has no vectorised form that is known to be the same.
-    """
-    lifted = _Lift(s, rows, count)
-    try:
-        return [replace(lifted.statement(b), origin=b.as_written) for b in body_of(s.body)]
-    except _NotLiftedError:
-        return None
+class _Whole:
+    """Finds the loops over rows; `lifted` are the user's statements that stood in them."""
+
+    def __init__(self, rows: Rows, count: n.Var) -> None:
+        self.rows = rows
+        self.count = count
+        self.lifted: set[n.Stmt] = set()
+
+    def statements(self, body: Iterable[n.Stmt]) -> list[n.Stmt]:
+        return [new for s in body for new in self.statement(s)]
+
+    def statement(self, s: n.Stmt) -> list[n.Stmt]:
+        match s:
+            case n.For() if self.over_rows(s):
+                lifted = self.loop(s)
+                scoped = len(lifted) > 1 and any(isinstance(x, n.Decl) for x in lifted)
+                return [n.Block(tuple(lifted), line=s.line)] if scoped else lifted
+            case n.Block() | n.Profile():
+                return [replace(s, body=tuple(self.statements(s.body)))]
+            case n.For() | n.ForEach() | n.While():
+                return [replace(s, body=self.one(s.body))]
+            case n.If():
+                no = None if s.no is None else self.one(s.no)
+                return [replace(s, yes=self.one(s.yes), no=no)]
+        return [s]
+
+    def one(self, s: n.Stmt) -> n.Stmt:
+        """What stands for a statement, as one."""
+        found = self.statement(s)
+        return found[0] if len(found) == 1 else n.Block(tuple(found), line=s.line)
+
+    def over_rows(self, s: n.For) -> bool:
+        return text(bare(s.lower)) == "1" and self.rows.of(s.upper).kind == "count"
+
+    def loop(self, s: n.For) -> list[n.Stmt]:
+        """Statements that stand for a loop; itself, if one has no form known to be the same."""
+        lift, written = _Lift(s, self.rows, self.count), [b.as_written for b in body_of(s.body)]
+        try:
+            found = [replace(lift.statement(b), origin=b.as_written) for b in body_of(s.body)]
+        except _NotLiftedError:
+            return [s]
+        self.lifted.update(written)
+        return found
 
 
 class _Lift:

@@ -8,9 +8,10 @@ weights as ``vector[N] log_lik`` in generated quantities:
 
 Everything else stays as it is, and what cannot be taken apart into rows is refused.
 
-A program goes through three chains of passes, each from draft to draft: `PLAIN`, once; one of
-`READINGS`, where it cannot be woven as it stands; and `PASSES`, along each data integer that may
-count its rows.
+A program goes through `PASSES`, each from draft to draft: those that write in one way what can be
+written in several; where it cannot be woven as it stands, further `SPELLINGS` and one of the
+`READINGS`; and, along each data integer that may count its rows, those that prove it to be a sum
+over rows and weight it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import declarations, expression, parse
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.accumulators import with_entries_summed
 from stancoreset.stan.weave.advice import ALL_ROWS, AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
@@ -37,6 +39,7 @@ from stancoreset.stan.weave.inlining import without_densities, without_partial_s
 from stancoreset.stan.weave.left_selections import without_left_selections
 from stancoreset.stan.weave.local_numbers import without_local_numbers
 from stancoreset.stan.weave.numbers import with_numbers_as_data
+from stancoreset.stan.weave.one_row import one_row
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
 from stancoreset.stan.weave.positions import with_positions_found
@@ -49,72 +52,85 @@ from stancoreset.stan.weave.slices import without_unread
 from stancoreset.stan.weave.slices_as_loops import with_slices_as_loops
 from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
+from stancoreset.stan.weave.vectorise import vectorise
 
-__all__ = ["PASSES", "PLAIN", "READINGS", "Entry", "Woven", "weave"]
+__all__ = ["ALONG_ONE_COUNT", "PASSES", "READINGS", "SPELLINGS", "Entry", "Woven", "weave"]
 
 
-def _with_rows_numbered(draft: Draft) -> Draft:
+def with_rows_numbered(draft: Draft) -> Draft:
+    """Rows in segments, and rows that are selected on the left, have numbers of their own."""
     return without_left_selections(without_segments(draft))
 
 
-def _with_rows_before(draft: Draft) -> Draft:
-    """Rows of segments, which read those before them."""
-    rows = _with_rows_numbered(draft)
+def with_rows_before(draft: Draft) -> Draft:
+    """Rows in segments read data of the rows before them."""
+    rows = with_rows_numbered(draft)
     return draft if rows is draft else with_numbers_as_data(rows)
 
 
-def _with_own_states(draft: Draft) -> Draft:
+def with_own_states(draft: Draft) -> Draft:
+    """Rows begin with positions and scratch containers of their own."""
     return with_own_scratch(with_positions_found(draft))
 
 
-def _cells_with_own_scratch(draft: Draft) -> Draft:
+def with_own_scratch_of_cells(draft: Draft) -> Draft:
+    """Cells of tables begin with scratch containers of their own."""
     cells = in_long_form(draft)
     return draft if cells is draft else with_own_scratch(cells)
 
 
-def _with_switches(draft: Draft) -> Draft:
+def with_switches(draft: Draft) -> Draft:
+    """Branches that the data choose may be left out; sparse designs become dense."""
     return replace(without_sparse_products(draft), switches=True)
 
 
-def _with_counts_of_their_own(draft: Draft) -> Draft:
+def with_two_counts(draft: Draft) -> Draft:
+    """The two elements of an array count rows, as in rstanarm's programs."""
     own = with_counts_of_their_own(draft)
-    return draft if own is draft else _with_switches(own)
+    return draft if own is draft else with_switches(own)
 
 
-def _with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
-    """And without what functions return that nothing reads."""
+def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
+    """Functions that add to the target are written out, without values that nothing reads."""
     out = without_densities(draft, in_loops=in_loops)
     return draft if out is draft else without_unread(out)
 
 
-#: What is written in several ways, in one way; and a written number of rows as data.
-PLAIN: tuple[Pass, ...] = (
+#: Every pass, in order.
+PASSES: tuple[Pass, ...] = (
     in_one_spelling,
     without_partial_sums,
     without_unread,
     with_values_hoisted,
     with_products_by_row,
+    with_entries_summed,
     with_count,
-)
-#: Other readings of a program whose densities are written out, in the order they are tried.
-READINGS: tuple[Pass, ...] = (
-    _with_rows_numbered,
-    _with_rows_before,
-    in_long_form,
-    _cells_with_own_scratch,
-    _with_own_states,
-    with_numbers_as_data,
-    _with_counts_of_their_own,
-    _with_switches,
-)
-#: Spellings of a program that other readings may need, in the order they are tried.
-SPELLINGS: tuple[Pass, ...] = (
-    _with_densities_written_out,
+    with_densities_written_out,
     without_local_numbers,
     with_slices_as_loops,
+    with_rows_numbered,
+    with_rows_before,
+    in_long_form,
+    with_own_scratch_of_cells,
+    with_own_states,
+    with_numbers_as_data,
+    with_two_counts,
+    with_switches,
+    spread,
+    freeze,
+    vectorise,
+    separate,
+    one_row,
+    reach,
 )
-#: The way of a program whose rows are counted by one data integer; `woven` prints what comes out.
-PASSES: tuple[Pass, ...] = (spread, freeze, separate, reach)
+_SPELLED, _READ, _ROWS = map(PASSES.index, (with_densities_written_out, with_rows_numbered, spread))
+#: Further spellings of a program that cannot be woven as it stands: readings are tried after the
+#: first, then after the first two, and then after all.
+SPELLINGS = PASSES[_SPELLED:_READ]
+#: Those that read a refused program in another way: one at most is taken, in the order tried.
+READINGS = PASSES[_READ:_ROWS]
+#: Those that weave along one count.
+ALONG_ONE_COUNT = PASSES[_ROWS:]
 
 
 def weave(
@@ -164,7 +180,7 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = through(PLAIN, Draft(program))
+    draft = through(PASSES[:_SPELLED], Draft(program))
     draft = _named(draft, obs)
     telling: WeaveError | None = None
     for reading in _readings(draft):
@@ -214,7 +230,7 @@ def _named(draft: Draft, obs: str | None) -> Draft:
             )
         return cells
     if obs in ("segment", "segments") and obs not in {d.name for d in program.data}:
-        parts = segmented(_with_densities_written_out(draft).program)
+        parts = segmented(with_densities_written_out(draft).program)
         if len(parts) != 1:
             raise WeaveError(
                 0,
@@ -241,7 +257,7 @@ def _named(draft: Draft, obs: str | None) -> Draft:
 
 def _readings(draft: Draft) -> Iterator[Draft]:
     """The program as it may be read, as it stands among others."""
-    whole = _with_densities_written_out(draft, in_loops=False)
+    whole = with_densities_written_out(draft, in_loops=False)
     if whole is not draft:  # written out, a density of all rows stays one expression
         yield whole
     yield draft
@@ -254,19 +270,16 @@ def _readings(draft: Draft) -> Iterator[Draft]:
 
 def _spelled(draft: Draft) -> Iterator[Draft]:
     """The program with its densities written out, and then in further spellings."""
-    first, *others = SPELLINGS
-    draft = first(draft)
-    yield draft
-    for respell in others:
+    for k, respell in enumerate(SPELLINGS):
         given, draft = draft, respell(draft)
-        if draft is not given:
+        if k == 0 or draft is not given:
             yield draft
 
 
 def _woven(draft: Draft) -> Woven:
     """The program woven along one count, along several that are the same, or in one table."""
     if len(draft.counts) > 1:
-        return in_one_table(draft, lambda one: woven(through(PASSES, one)))
+        return in_one_table(draft, lambda one: woven(through(ALONG_ONE_COUNT, one)))
     try:
         return woven(_proven(draft))
     except WeaveError as error:
@@ -275,7 +288,7 @@ def _woven(draft: Draft) -> Woven:
             if draft.counts not in ((), (count,)):
                 continue
             try:
-                return woven(through(PASSES, merged(draft, count, others)))
+                return woven(through(ALONG_ONE_COUNT, merged(draft, count, others)))
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
@@ -292,7 +305,7 @@ def _proven(draft: Draft) -> Draft:
                 f"obs={draft.obs!r} is not an integer of the data block; those are "
                 f"{integers or 'none'}",
             )
-        return through(PASSES, draft)
+        return through(ALONG_ONE_COUNT, draft)
     possible = candidates(program)
     if not possible:
         raise WeaveError(
@@ -304,7 +317,7 @@ def _proven(draft: Draft) -> Draft:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            found[name] = through(PASSES, replace(draft, counts=(name,)))
+            found[name] = through(ALONG_ONE_COUNT, replace(draft, counts=(name,)))
         except WeaveError as error:
             refused[name] = error
     return choose(program, found, refused)

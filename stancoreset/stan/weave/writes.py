@@ -54,6 +54,8 @@ def after_write(rows: Rows, loop: str, s: n.Assign, old: Dep, value: Dep) -> Dep
         return coupled(f"`{text(target)}` is assigned rows in a way that is not supported")
     if value.kind in ("coupled", "sum", "count"):
         return rows.as_value(value, s.value)
+    if old.kind == "sum":
+        return rows.as_value(old, target)
     part = _part(rows, target, old, value)
     if isinstance(part, Dep):
         return part

@@ -1,4 +1,4 @@
-// refuse: \d+ .*cannot be split into rows.*
+// data: {"N": 9}
 // The second pass adds another sum than the first.
 data {
   int<lower=1> N; vector[N] y; vector[N] x; vector[N] z; array[N] int<lower=0> c;

@@ -1,5 +1,5 @@
-// refuse: 9 .*adds up observations.*
-// What the first loop added is thrown away.
+// data: {"N": 9}
+// What the first loop added is thrown away, that of its rows as well.
 data { int N; vector[N] y; }
 parameters { real mu; }
 model {
