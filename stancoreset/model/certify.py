@@ -142,8 +142,8 @@ class Judge:
                 **chains.diagnostics,
             )
 
-        # Their gradients cost three times as much as the densities: where these certify, a fit, which
-        # is `staged`, and rows on disk, which would be read again, do without.
+        # Their gradients cost three times as much as the densities: where these certify, a fit,
+        # which is `staged`, and rows on disk, which would be read again, do without.
         only_if_needed = staged or isinstance(self.checked, StoredRows)
 
         def with_marginals(at: np.ndarray, certificate: Certificate) -> Certificate:

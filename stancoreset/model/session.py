@@ -602,11 +602,17 @@ class Session:
         )
 
     def expand(
-        self, full: FullData, reference: Reference, pairs: int = 0, *, exact: bool = False
+        self,
+        full: FullData,
+        reference: Reference,
+        pairs: int = 0,
+        *,
+        exact: bool = False,
+        bent: bool = False,
     ) -> Expansion:
         """The full log likelihood as a quadratic around the reference's centre."""
         columns = self.controlled.coordinates(full.param_names)[0]
-        return expand(full, reference, columns, pairs, exact=exact)
+        return expand(full, reference, columns, pairs, exact=exact, bent=bent)
 
     def no_series(self, full: FullData) -> str:
         """The reason why the rows have no Hermite series; empty if they have one."""

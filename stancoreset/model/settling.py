@@ -170,7 +170,7 @@ class Settling:
             best = self._turns(few, expansion, ends, near, enough)
         if self._size < self.full.n_obs:
             here = self._here(whole, session.seen(self.checked, best.draws))
-            expansion = session.likelihood.expand(whole, here, PAIRS)
+            expansion = session.likelihood.expand(whole, here, PAIRS, bent=True)
             best = self._turns(whole, expansion, best.last, best.draws)
         best = self._long(whole, best)
         if not _has_one_mode(whole) and self._has_other_modes(whole, best, ends):
@@ -295,7 +295,7 @@ class Settling:
         before, share = np.inf, 1.0
         for turn in range(_TURNS):
             if best is not None:
-                ahead = ahead or self.session.likelihood.expand(full, best.seen, PAIRS)
+                ahead = ahead or self.session.likelihood.expand(full, best.seen, PAIRS, bent=True)
                 expansion = best.expansion.towards(ahead, share)
                 inits, near = best.last, best.draws
             made = self._turn(full, expansion, inits, near, turn, _TURN, _DEPTH)
@@ -331,7 +331,7 @@ class Settling:
                 break
             best = made
             if not stays:
-                here = self.session.likelihood.expand(full, made.seen, PAIRS)
+                here = self.session.likelihood.expand(full, made.seen, PAIRS, bent=True)
                 best = replace(made, expansion=here)
         if not made.rhat <= _MIXED:
             raise ReferenceFitError(

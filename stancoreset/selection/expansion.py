@@ -14,11 +14,8 @@ Hessians are averaged as well. Of a GLM both are known exactly, by one-dimension
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import cast
 
 import numpy as np
@@ -72,8 +69,6 @@ class Expansion:
         Names of all unconstrained coordinates.
     points : ndarray, shape (2 K, P), optional
         The antithetic points over which `gradient` is an average; None if it is that at ψ₀.
-    bent : ndarray, shape (2 K, P), optional
-        The same of `hessian`.
     expected : Expected, optional
         Makes exact expectations; `gradient` and `hessian` are such if it is given.
     """
@@ -89,7 +84,6 @@ class Expansion:
     prior_hessian: AnyMatrix = field(repr=False)
     param_names: tuple[str, ...] = field(repr=False)
     points: Float | None = field(default=None, repr=False)
-    bent: Float | None = field(default=None, repr=False)
     expected: Expected | None = field(default=None, repr=False)
 
     def towards(self, other: Expansion, share: float) -> Expansion:
@@ -152,15 +146,9 @@ class Expansion:
             return expected.gradient[columns], _part(expected.hessian, columns)
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
-        if self.bent is None:
-            found = _mean_hessian(bound, self.param_names, self.centre[None], self.scale)
-            of_prior = self.prior_hessian
-        else:
-            found, of_prior = (
-                _mean_hessian(one, self.param_names, self.bent, self.scale)
-                for one in (bound, prior)
-            )
-        return gradient.mean(axis=0)[columns], _part(found - of_prior, columns)
+        found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, self.scale)
+        hessian = _part(found - self.prior_hessian, columns)
+        return gradient.mean(axis=0)[columns], hessian
 
     @property
     def where(self) -> Float:
@@ -199,6 +187,7 @@ def expand(
     pairs: int = 0,
     *,
     exact: bool = False,
+    bent: bool = False,
 ) -> Expansion:
     """Expand the full log likelihood around the reference's centre, or project it.
 
@@ -217,6 +206,10 @@ def expand(
     exact : bool
         Take exact expectations of gradient and Hessian instead, whatever is better at the draws;
         `no_expectation` says where there are none.
+    bent : bool
+        Average a few Hessians as well, where averaged gradients leave much. Rows that complete such
+        a quadratic are projected by their derivatives at the centre, so that this is for a
+        quadratic that stands alone.
 
     Raises
     ------
@@ -267,7 +260,7 @@ def expand(
     )
     if exact:
         return _expected(full, reference, expansion)
-    return _projected(full, reference, expansion, pairs) if pairs else expansion
+    return _projected(full, reference, expansion, pairs, bent) if pairs else expansion
 
 
 def no_expectation(full: FullData, columns: NDArray[np.intp]) -> str:
@@ -302,7 +295,9 @@ def _expected(full: FullData, reference: Reference, expansion: Expansion) -> Exp
     )
 
 
-def _projected(full: FullData, reference: Reference, expansion: Expansion, pairs: int) -> Expansion:
+def _projected(
+    full: FullData, reference: Reference, expansion: Expansion, pairs: int, bent: bool
+) -> Expansion:
     """The expansion with its gradient averaged under q, if that is better at the draws."""
     points = antithetic(expansion, pairs, np.random.default_rng([reference.seed, 23]))
     gradient = full.log_density_gradient(points)[1] - full.prior.log_density_gradient(points)[1]
@@ -311,7 +306,7 @@ def _projected(full: FullData, reference: Reference, expansion: Expansion, pairs
     if not np.all(np.isfinite(averaged.gradient)):
         return expansion
     best = min(expansion, averaged, key=lambda one: one.gap(reference))
-    if best.gap(reference) <= _MUCH:
+    if not bent or best.gap(reference) <= _MUCH:
         return best
     with suppress(ReferenceFitError):  # a Hessian that is not finite
         return min(best, _bent(full, best, points), key=lambda one: one.gap(reference))
@@ -319,23 +314,15 @@ def _projected(full: FullData, reference: Reference, expansion: Expansion, pairs
 
 
 def _bent(full: FullData, expansion: Expansion, points: Float) -> Expansion:
-    """The expansion with its Hessian averaged over a few of the antithetic points, (2 K, P)."""
+    """The expansion with its Hessian averaged over a few of the antithetic points (2 K, P)."""
     few = np.concatenate([half[:_BENT_PAIRS] for half in np.split(points, 2)])
-    posterior = _mean([full.hessian(at, expansion.scale) for at in few])
-    prior = _mean_hessian(full.prior, full.param_names, few, expansion.scale)
-    return replace(expansion, hessian=_part(posterior - prior, expansion.columns), bent=few)
-
-
-def _mean_hessian(
-    bound: BoundModel, names: tuple[str, ...], points: Float, scale: Float
-) -> AnyMatrix:
-    """The average of a density's Hessians at points, (K, P)."""
-    hessians = Hessians(names)
-    return _mean([hessians.at(bound.log_density_gradient, at, scale) for at in points])
-
-
-def _mean(matrices: Sequence[AnyMatrix]) -> AnyMatrix:
-    return reduce(operator.add, matrices) / len(matrices)
+    of_prior = Hessians(full.param_names)
+    total = sum(
+        full.hessian(at, expansion.scale)
+        - of_prior.at(full.prior.log_density_gradient, at, expansion.scale)
+        for at in few
+    )
+    return replace(expansion, hessian=_part(total / len(few), expansion.columns))
 
 
 def antithetic(expansion: Expansion, pairs: int, rng: np.random.Generator) -> Float:
