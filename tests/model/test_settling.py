@@ -389,7 +389,7 @@ def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
         return settling._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0)
 
     monkeypatch.setattr(Settling, "_turn", turn)
-    likelihood = SimpleNamespace(expand=lambda full, seen, pairs: Quadratic(float(seen)))
+    likelihood = SimpleNamespace(expand=lambda full, seen, pairs, bent: Quadratic(float(seen)))
     full = SimpleNamespace(blocks=blocks, n_params=size)
     session = SimpleNamespace(likelihood=likelihood)
     return Settling(session, {}, full, NUTS(), 1, 100), full, told
