@@ -65,13 +65,13 @@ def sampled(monkeypatch) -> list[str]:
 def test_an_equal_engine_evaluates_and_the_chosen_one_samples(sampled):
     marked = ("exponential_lpdf", " exponential_lpdf")  # the same program, but told apart
     with sc.CoresetModel(stan_code=NORMAL_CODE, engine=Elsewhere(change=marked)) as model:
-        fit = model.fit(normal_data(N), seed=reseeded(1), **SHORT)
+        fit = model.fit(normal_data(N), seed=reseeded(1), max_rounds=1, **SHORT)
         assert model._session.in_process
     y = normal_data(N)["y"]
     assert float(fit.posterior["posterior"]["mu"].mean()) == pytest.approx(y.mean(), abs=0.02)
     assert fit.passes["engines"].startswith("stanli")
     assert "equal to Elsewhere 1" in fit.markdown()
-    assert len(sampled) == len(fit.rounds)
+    assert len(sampled) == 1
     assert all(marked[1] in code for code in sampled)
 
 

@@ -524,7 +524,7 @@ def test_two_modes_are_left_to_the_search_for_modes(counts):
     with sc.CoresetModel(stan_code=code, engine="stanli") as one:
         session, data = one._session, one.read(counts)
         assert one.seen == ("mu", "r")
-        seed = 2  # of four climbs two end at each; all four of seed 1 end at r > 0 or in between
+        seed = 4  # whose climbs end at both; all four of seeds 1 and 3 end at one, or in between
         with pytest.raises(ReferenceFitError, match="other modes"):
             Settling(session, data, session.full_data(data), NUTS(), seed, 100).from_rough_modes()
 
