@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+
+import numpy as np
 
 from stancoreset.selection import Coreset, Projection, Remainder
 
@@ -16,6 +18,7 @@ __all__ = [
     "is_adequate",
     "needs_draws",
     "sizes_to_try",
+    "worth_trying",
 ]
 
 #: The size that asks for a search.
@@ -24,6 +27,9 @@ AUTO = "auto"
 #: enough: importance weights then have the effective sample size n / (1 + 0.1²).
 ERROR_GOAL = 0.1
 _FIRST, _LARGEST, _FACTOR = 25, 1_000, 1.5
+
+# Sizes that show a trend.
+_TREND = 3
 
 #: Largest number of draws for selection.
 MAX_DRAWS = 2_000
@@ -36,27 +42,43 @@ _WORTHWHILE = 0.8
 _SMALL = 0.01
 
 
-def sizes_to_try(size: int | str, projection: Projection | Remainder) -> Iterator[int]:
+def sizes_to_try(size: int | str, projection: Projection | Remainder) -> list[int]:
     """The given size; or growing sizes, to be tried until one is adequate.
 
     Sizes grow by half each time, up to 1,000 rows and up to half the number of draws, beyond
     which a selection fits its draws and not the posterior.
     """
     if not isinstance(size, str):
-        yield size
-        return
+        return [size]
     largest = min(projection.n_obs, _LARGEST, max(_FIRST, projection.n_draws // 2))
-    grown = float(_FIRST)
-    while grown < largest:
-        yield round(grown)
-        grown *= _FACTOR
-    yield largest
+    turns = np.ceil(np.log(largest / _FIRST) / np.log(_FACTOR))
+    grown = np.round(_FIRST * _FACTOR ** np.arange(turns)).astype(int)
+    return [*grown[grown < largest].tolist(), largest]
 
 
 def is_adequate(coreset: Coreset, projection: Projection | Remainder) -> bool:
     """Whether the held-out error, in natural logarithms, is at most `ERROR_GOAL`."""
     # ‖b‖ is the standard deviation of the full log likelihood over the draws.
     return coreset.heldout_error * projection.heldout_size <= ERROR_GOAL
+
+
+def worth_trying(
+    left: list[int], tried: Sequence[Coreset], projection: Projection | Remainder
+) -> list[int]:
+    """The sizes that are left to try: none if the last is adequate, or only the largest.
+
+    The error falls as a power of the number of rows, or faster. Where that trend says that no size
+    is adequate, a few rows more help less than the error's own noise, and many more may help.
+    """
+    first, last = tried[0], tried[-1]
+    if is_adequate(last, projection):
+        return []
+    if not left or len(tried) < _TREND:
+        return left
+    grown = np.log(max(last.size, first.size + 1) / first.size)
+    steps = np.log(left[-1] / last.size) / grown
+    foreseen = last.heldout_error * (last.heldout_error / first.heldout_error) ** steps
+    return left if foreseen * projection.heldout_size <= ERROR_GOAL else left[-1:]
 
 
 def initial_draws(size: int | str, *, few: bool = False) -> int:

@@ -49,9 +49,9 @@ from stancoreset.model.sizes import (
     further_draws,
     has_helped,
     initial_draws,
-    is_adequate,
     needs_draws,
     sizes_to_try,
+    worth_trying,
 )
 from stancoreset.model.view import View, view_of
 from stancoreset.parallel import available_cores
@@ -85,8 +85,8 @@ __all__ = ["Attempt", "Pipeline", "careful"]
 # Largest standard deviation of a Laplace fit's log importance weights at which NUTS takes its
 # metric from it, and the number of draws for that: ten for each parameter of a dense one.
 _NEAR, _NEAR_DRAWS = 0.5, 2_000
-# Sizes grow until this many in a row have not brought the held-out error to this share.
-_TRIES, _BETTER = 2, 0.95
+# Share to which more rows must bring the held-out error.
+_BETTER = 0.95
 # Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
 # then selected by Hermite series, if they have such.
 _FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
@@ -603,23 +603,25 @@ class Pipeline:
 
         If no size is adequate, return the coreset with the smallest held-out error.
         """
-        plan, tries = self.plan, 0
+        plan = self.plan
         best: Coreset | None = None
-        coreset: Coreset | None = None
+        tried: list[Coreset] = []
+        left = sizes_to_try(plan.size, projection)
         with self.stages("select"):
-            for size in sizes_to_try(plan.size, projection):
+            while left:
+                size, *left = left
                 if not isinstance(projection, Projection) and controlled is not None:
+                    fewer = tried[-1] if tried else None
                     coreset = controlled.select(
-                        projection, size, plan.method, plan.seed, plan.options, fewer=coreset
+                        projection, size, plan.method, plan.seed, plan.options, fewer
                     )
                 else:
                     method = cast("SolverName", plan.method)  # those in the loop went another way
                     coreset = select(projection, size, method, seed=plan.seed, **plan.options)
-                tries += 1
+                tried.append(coreset)
                 if best is None or coreset.heldout_error < _BETTER * best.heldout_error:
-                    best, tries = coreset, 0
-                if is_adequate(coreset, projection) or tries == _TRIES:
-                    break
+                    best = coreset
+                left = worth_trying(left, tried, projection)
         assert best is not None
         return best
 

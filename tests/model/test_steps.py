@@ -26,7 +26,13 @@ from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.projector import Projector
 from stancoreset.model.refinement import LONGER_CHAINS, SMALLER_STEPS, Change, Round
 from stancoreset.model.rounds import Rounds
-from stancoreset.model.sizes import MAX_DRAWS, further_draws, initial_draws, sizes_to_try
+from stancoreset.model.sizes import (
+    MAX_DRAWS,
+    further_draws,
+    initial_draws,
+    sizes_to_try,
+    worth_trying,
+)
 from stancoreset.model.steps import Attempt, Pipeline
 from stancoreset.model.view import View
 from stancoreset.posterior.arviz import attrs_of
@@ -238,6 +244,30 @@ def test_sizes_grow_by_half_up_to_half_the_draws(projection):
     assert sizes(250, rows=30) == [25, 30]
     assert sizes(5_000)[-1] == 1_000
     assert list(sizes_to_try(7, projection)) == [7]
+
+
+@pytest.mark.parametrize(
+    ("power", "left"),
+    [
+        (1.1, [84, 127, 500]),  # 2.0, 1.3 and 0.8 at 25, 38 and 56 rows, 0.07 at 500
+        (0.9, [500]),  # 0.13 at 500
+        (0.0, [500]),  # within the error's own noise
+    ],
+)
+def test_sizes_that_the_trend_refuses_are_left_out(projection, power, left):
+    """The largest is tried whatever it says, for errors often fall faster."""
+    few = sc.select(projection, 5, "pursuit")
+    size = projection.heldout_size
+
+    def error(rows: int, at: float) -> sc.Coreset:
+        return replace(few, indices=np.arange(rows), weights=np.ones(rows), heldout_error=at / size)
+
+    tried = [error(k, 2.0 * (25 / k) ** power) for k in (25, 38, 56)]
+    assert list(worth_trying([84, 127, 500], tried, projection)) == left
+    assert list(worth_trying([56, 500], tried[:2], projection)) == [56, 500]
+    assert list(worth_trying([500], [*tried, error(84, 0.099)], projection)) == []
+    assert list(worth_trying([500], [error(25, 2.0)] * 3, projection)) == [500]
+    assert list(worth_trying([], tried, projection)) == []
 
 
 def test_nothing_beyond_second_order_without_an_expansion(projection):
