@@ -28,6 +28,7 @@ from stancoreset.engines import (
     StanData,
     climb,
     inverse_metric,
+    stan_init,
 )
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
@@ -97,8 +98,8 @@ _SUSPECTS, _SHALLOW = 2, 5
 _MANY = 0.005
 # Difference of two gradients, as a share of them, that is none.
 _ROUNDING = 1e-9
-# Gradient at which a whitened climb ends.
-_SLOPE = 0.1
+# Gradients at which a whitened climb ends, and that of a prior, whose tails may be heavy.
+_SLOPE, _FLAT = 0.1, 1e-5
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Settling:
                 near = around.draw(_LOOKED_AT, np.random.default_rng([self.seed, 47]))
             # With many groups a turn costs little, and rows are selected under its Gaussian.
             enough = _FOR_ROWS if whole.blocks is None else _SPREAD
-            best = self._turns(few, expansion, ends, near, enough)
+            best = self._turns(few, expansion, self._plausible(ends), near, enough)
         if self._size < self.full.n_obs:
             here = self._here(whole, session.seen(self.checked, best.draws))
             expansion = session.likelihood.expand(whole, here, PAIRS, bent=True)
@@ -231,7 +232,7 @@ class Settling:
         if self.session.has_scaled_effects and not self._unseen.any():
             with suppress(ReferenceFitError):
                 half, ends = self.session.halfway(
-                    self._few, lambda some: self._ends(self._counted(some))
+                    self._few, lambda some: self._ends(self._counted(some), some.of)
                 )
                 with half:
                     return half.back(ends)
@@ -241,15 +242,54 @@ class Settling:
                 return np.tile(ascend(small, start, self._unseen), (self.nuts.chains, 1))
             return self._ends(small)
 
-    def _ends(self, small: BoundModel | FullData | CountedDensity) -> Float:
-        """Ends of short optimisations of one density, the highest first."""
-        chains = self.nuts.chains
-        ends, message = ends_of_climbs(small, self.seed, chains, 2 * chains, _ITERATIONS)
+    def _plausible(self, ends: Float) -> Float:
+        """Those ends that are no lower than draws around the highest one may be.
+
+        Log densities of draws are lower than at the mode by a half for each parameter.
+        """
+        density = self.full.log_density(ends)
+        return ends[density >= np.max(density) - self.full.n_params]
+
+    def _ends(
+        self,
+        small: BoundModel | FullData | CountedDensity,
+        of: Callable[[Float], Float] = np.asarray,
+    ) -> Float:
+        """Ends of short optimisations of one density, the highest first.
+
+        Its coordinates are functions `of` the program's.
+        """
+        chains, first = self.nuts.chains, self._mode_of_prior
+        ends, message = ends_of_climbs(
+            small,
+            self.seed,
+            chains,
+            2 * chains,
+            _ITERATIONS,
+            first=None if first is None else of(first[None])[0],
+        )
         if not len(ends):
             raise ReferenceFitError(f"no rough mode was found: {message}")
         # The quadratic of a slope far below the mode is bent the wrong way.
         ends[0] = ascend(small, ends[0])
         return ends
+
+    @cached_property
+    def _mode_of_prior(self) -> Float | None:
+        """The mode of the prior, (P,); None if it has none.
+
+        It says where outcomes are, and how far apart. Random points may be a hundred of their
+        scales away, where a Student-t outcome with its heavy tails shows no way.
+        """
+        prior = self.full.prior
+
+        def density(theta: Float) -> tuple[float, Float]:
+            value, gradient = prior.log_density_gradient(theta[None])
+            return float(value[0]), gradient[0]
+
+        start = stan_init(prior, np.random.default_rng([self.seed, 61]))
+        top = climb(density, start, slope=_FLAT)
+        return top.theta if np.max(np.abs(top.gradient), initial=0.0) <= _FLAT else None
 
     def _counted(self, half: Coordinates) -> CountedDensity:
         """The subsample's density in some coordinates."""

@@ -38,12 +38,14 @@ def ends_of_climbs(
     tries: int,
     max_iter: int = 2000,
     fit: Callable[[Float], GaussianFit] | None = None,
+    first: Float | None = None,
 ) -> tuple[Float, str]:
     """Ends of optimisations from random inits, the highest first, (K, P), and the last failure.
 
-    There are at most `tries` optimisations, until as many as `wanted` have succeeded. `fit` returns
-    the Gaussian at a mode, or raises a `StancoresetError`: in coordinates that the first one
-    whitens, later optimisations take a tenth of the steps.
+    There are at most `tries` optimisations, until as many as `wanted` have succeeded; the first one
+    begins at `first`, if there is one. `fit` returns the Gaussian at a mode, or raises a
+    `StancoresetError`: in coordinates that the first one whitens, later optimisations take a tenth
+    of the steps.
     """
     message = ""
     ends: list[Float] = []
@@ -53,7 +55,8 @@ def ends_of_climbs(
         if len(ends) == wanted:
             break
         try:
-            theta = _end_of_climb(model, start_seed(seed, attempt), max_iter, known)
+            init = None if attempt else first
+            theta = _end_of_climb(model, start_seed(seed, attempt), max_iter, known, init)
         except EngineError as error:
             message = str(error)
             continue
@@ -73,10 +76,11 @@ def _end_of_climb(
     seed: int,
     max_iter: int,
     known: GaussianFit | None,
+    init: Float | None,
 ) -> Float:
     if known is None:
-        return model.mode(seed=seed, max_iter=max_iter)
-    start = known.standardised(stan_init(model, np.random.default_rng(seed))[None])[:, 0]
+        return model.mode(init=init, seed=seed, max_iter=max_iter)
+    start = known.standardised(stan_init(model, np.random.default_rng(seed), init)[None])[:, 0]
     summit = climb(known.whitened(model.log_density_gradient), start, max_iter=max_iter)
     return np.asarray(known.mean + known.chol @ summit.theta)
 

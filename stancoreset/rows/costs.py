@@ -129,6 +129,6 @@ class CountedDensity:
         self._costs.add(gradients=len(draws), share=self._share)
         return self._bound.log_density_gradient(draws)
 
-    def mode(self, *, seed: int = 0, max_iter: int = 2000) -> Float:
+    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`."""
-        return mode_of(self, name="the subsample", seed=seed, max_iter=max_iter)
+        return mode_of(self, name="the subsample", init=init, seed=seed, max_iter=max_iter)

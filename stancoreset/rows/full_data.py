@@ -357,10 +357,10 @@ class FullData:
         found = self.hessian(theta, scale)
         return Blocks.of(found) if is_sparse(found) else None
 
-    def mode(self, *, seed: int, max_iter: int = 2000) -> Float:
-        """Find a mode by L-BFGS from a random start, (P,)."""
+    def mode(self, *, init: Float | None = None, seed: int, max_iter: int = 2000) -> Float:
+        """Find a mode by L-BFGS from a starting point, or from a random one, (P,)."""
         name = self._weighted.program.name
-        return mode_of(self, name=name, seed=seed, max_iter=max_iter)
+        return mode_of(self, name=name, init=init, seed=seed, max_iter=max_iter)
 
     def engine_mode(self, *, init: Float | None, seed: int) -> Float:
         """Find the mode by the engine's own optimizer, which receives all rows at once."""

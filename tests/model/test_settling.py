@@ -658,6 +658,56 @@ def test_rough_modes_are_near_the_mass():
     np.testing.assert_allclose(rough, np.sqrt(2) * spread, rtol=0.05)
 
 
+# As brms writes outcomes of about 1,000: the prior of the intercept knows where they are.
+OUTLIERS = """
+data { int<lower=1> N; int<lower=1> J; array[N] int<lower=1, upper=J> g; vector[N] y; }
+parameters { real mu; real<lower=0> sigma; real<lower=0> tau; vector[J] z; }
+transformed parameters { vector[J] r = tau * z; }
+model {
+  mu ~ student_t(3, 1000, 10); sigma ~ student_t(3, 0, 10); tau ~ student_t(3, 0, 10);
+  z ~ std_normal();
+  y ~ student_t(2, mu + r[g], sigma);
+}"""
+
+
+def test_climbs_begin_where_the_prior_puts_outcomes(monkeypatch):
+    """A half-t's density of log s is highest at its scale; random starts never reach outcomes."""
+    rng = np.random.default_rng(3)
+    g = np.repeat(np.arange(1, 41), 25)
+    effects = 8.0 * rng.normal(size=40)
+    outcomes = 1_000 + effects[g - 1] + rng.standard_t(2, len(g))
+    data = {"N": len(g), "J": 40, "g": g, "y": outcomes}
+    with sc.CoresetModel(stan_code=OUTLIERS, engine="stanli") as model:
+        session, checked = model._session, model.read(data)
+        full = session.full_data(checked)
+        start = Settling(session, checked, full, NUTS(), reseeded(1), 200)
+        first = start._mode_of_prior
+        assert first is not None
+        known = [1_000.0, np.log(10.0), np.log(10.0), *np.zeros(40)]
+        np.testing.assert_allclose(first, known, atol=1e-3)
+        ends = start._rough_modes()
+        assert np.mean(effects) == pytest.approx(ends[0, 0] - 1_000, abs=0.3)
+        assert ends[0, 1] == pytest.approx(0.0, abs=0.2)
+        assert (ends[1:, 0] < 900).all()
+        few = start._plausible(ends)
+        np.testing.assert_array_equal(few, ends[: len(few)])
+        density = full.log_density(ends)
+        assert (density[: len(few)] > density[0] - full.n_params).all()
+        assert (density[len(few) :] < density[0] - full.n_params).all()
+        assert len(few) < len(ends)
+        monkeypatch.setattr(Settling, "_mode_of_prior", None)
+        assert (start._rough_modes()[:, 0] < 900).all()
+
+
+def test_a_prior_without_a_mode_is_no_start(counts):
+    """A scale with a flat prior has none: its logarithm's density grows without end."""
+    flat = NONCENTRED.replace("tau ~ exponential(1);", "")
+    with sc.CoresetModel(stan_code=flat, engine="stanli") as model:
+        session, checked = model._session, model.read(counts)
+        found = Settling(session, checked, session.full_data(checked), NUTS(), 1, 200)
+        assert found._mode_of_prior is None
+
+
 @pytest.mark.fit
 @pytest.mark.slow
 def test_a_scale_of_zero_is_no_other_mode():
