@@ -76,7 +76,11 @@ class Coordinates(Closing):
         """Numbers of the effects that are at a pole at one of the points (S, P)."""
         if self.centring is None:
             return set()
-        values = self.own.constrain(self.back(points))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = self.back(points)
+        if not np.isfinite(own).all():  # s is too small for a number, so that c / √s is none
+            return {i for i, exponent in enumerate(self.exponents) if exponent}
+        values = self.own.constrain(own)
         found = set()
         for i, (effects, exponent) in enumerate(
             zip(self.centring.effects, self.exponents, strict=True)

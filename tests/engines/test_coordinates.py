@@ -97,6 +97,30 @@ def test_effects_at_a_pole_climb_as_they_are():
     assert t > 0
 
 
+def test_a_scale_that_is_too_small_for_a_number_is_a_pole():
+    """c / √s is none there, and a density of s z in the program has no value."""
+    code = TWO.replace(
+        "model {", "transformed parameters { real of = normal_lpdf(s * z | 0, 1); }" + "\nmodel {"
+    )
+    moving = centring(StanProgram.from_code(code).tree)
+    own, bound = ENGINE.compile(code), ENGINE.compile(moving.code)
+    data = {"K": 2, "L": 1, "x": np.ones(2), "y": np.ones(1)}
+    tried = []
+
+    def rise(half):
+        tried.append(half.exponents)
+        points = np.ones((2, 5))
+        if any(half.exponents):
+            points[1, 3] = -1_600.0
+        return points
+
+    half, top = halfway(
+        own.bind(data), moving, lambda some: bound.bind({**data, **moving.data(some)}), rise
+    )
+    assert tried == [(0.5, 0.5), ()]
+    np.testing.assert_array_equal(half.back(top), np.ones((2, 5)))
+
+
 TWO = """
 data { int K; int L; vector[K] x; vector[L] y; }
 parameters { vector[K] z; vector[L] u; real<lower=0> s; real<lower=0> t; }
