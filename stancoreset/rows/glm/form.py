@@ -166,11 +166,11 @@ def _statements(tree: n.Program) -> Iterator[n.Node]:
 def _indexed(
     nodes: Iterable[n.Node], integers: set[str], rows: set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of a variable indexed by a row's group, ``a[g]`` or ``a[g[n]]``, and the group."""
+    """Pairs of a variable indexed by a row's group, ``a[g]`` or ``a[g[n], k]``, and the group."""
     for node in nodes:
-        if not isinstance(node, n.Index) or len(node.indices) != 1:
+        if not isinstance(node, n.Index) or not node.indices:
             continue
-        (index,) = node.indices
+        index = node.indices[0]
         group = _base(index.index) if isinstance(index, n.Single) else ""
         array = _base(node.base)
         if group in integers and array and array not in rows:
