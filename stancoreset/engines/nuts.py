@@ -76,7 +76,9 @@ class NUTS:
         Default: 1,000, or `KNOWN_WARMUP` where draws near the posterior give the metric, which
         Stan then leaves as it is, so that warm-up adapts the step size alone.
     thin : int
-        Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
+        Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning. Chains that a
+        fit makes longer than asked for keep every k-th draw where those of thousands of parameters
+        would fill memory, but no fewer than are asked for here.
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float, optional
