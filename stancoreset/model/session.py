@@ -986,7 +986,7 @@ def _metric(bound: BoundModel, near: Float) -> Float:
     """NUTS' inverse metric from draws near a density, and its gradients there."""
     dense = bound.n_params <= DENSE_PARAMETERS
     enough = max(_SCORED, _SCORES * bound.n_params * dense)
-    few = near[:: max(1, len(near) // enough)][:enough]
+    few = near[:enough]
     return inverse_metric(few, bound.log_density_gradient(few)[1])
 
 
