@@ -14,6 +14,7 @@ import numpy as np
 
 from stancoreset.checks import check_ranges, is_number, near_misses, option, shown
 from stancoreset.engines.base import Float
+from stancoreset.engines.metric import DENSE_PARAMETERS
 from stancoreset.errors import OptionError
 
 __all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
@@ -31,6 +32,10 @@ KNOWN_WARMUP = _SHORTEST_ADAPTING - 1
 DELTA = 0.8
 #: With a known dense metric.
 DENSE_DELTA = 0.98
+# With a known diagonal metric of many groups, where it is steps that are short, not trajectories:
+# the effective draws of 1,000 groups' intercept and scale were 838 and 1,036, then 1,370 and 910,
+# in a single run each. Of 2,000 groups' slopes trajectories have 15 steps in place of 31.
+_MANY_DELTA = 0.7
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
 _DYNAMICS = (
@@ -71,7 +76,9 @@ class NUTS:
         Default: 1,000, or `KNOWN_WARMUP` where draws near the posterior give the metric, which
         Stan then leaves as it is, so that warm-up adapts the step size alone.
     thin : int
-        Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
+        Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning. Chains that a
+        fit makes longer than asked for keep every k-th draw where those of thousands of parameters
+        would fill memory, but no fewer than are asked for here.
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float, optional
@@ -237,6 +244,18 @@ class NUTS:
     def delta(self) -> float:
         """Target acceptance rate without a known metric."""
         return DELTA if self.adapt_delta is None else float(self.adapt_delta)
+
+    def delta_of_groups(self, dimensions: int) -> float:
+        """Target acceptance rate with a known metric of groups, which meet in few coordinates.
+
+        In a dense metric trajectories have as many steps at Stan's own target: of 4,000 transitions
+        of 340 people and items 4 diverged, then none of 2,000.
+
+        >>> NUTS().delta_of_groups(4_006), NUTS().delta_of_groups(340)
+        (0.7, 0.8)
+        """
+        many = self.adapt_delta is None and dimensions > DENSE_PARAMETERS
+        return _MANY_DELTA if many else self.delta
 
     def settings(self) -> dict[str, Any]:
         """Options that determine the draws, as plain values; rare ones only if they are set."""

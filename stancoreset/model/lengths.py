@@ -7,8 +7,12 @@ autocorrelation ρ^t, as an AR(1) process, n draws are worth n (1 − ρ)/(1 + �
 
     n/k · (1 − ρ^k)/(1 + ρ^k)
 
-which for 4,000 draws worth 150 is 1 % less with k = 5. Draws are not written to disk in its place:
-all that reads them afterwards, such as R̂ of every parameter, would read them again and again.
+which for 4,000 draws worth 150 is 1 % less with k = 5. Of 500 groups' slopes with a binary outcome,
+20,000 draws of the slowest scale are worth 1,166, and every fifth 1,151. Group effects, whose draws
+alternate, lose more than the rest: 4,000 are worth 3,100 at least, as many as were asked for.
+
+Draws are not written to disk in its place: all that reads them afterwards, such as R̂ of every
+parameter, would read them again and again.
 """
 
 from __future__ import annotations

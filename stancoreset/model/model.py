@@ -286,7 +286,8 @@ class CoresetModel(Closing):
             is not certified, further rounds try the coreset posterior's own draws as the
             reference, more rows and draws, a pilot run, Pathfinder, and longer chains. Where chains
             are too short for any certificate, they become longer in the same round. Each round's
-            `lengthened` says by how much in `CoresetFit.rounds`. See
+            `lengthened` says by how much in `CoresetFit.rounds`. Of longer chains of thousands of
+            parameters every k-th draw is kept, but no fewer than were asked for. See
             `stancoreset.model.refinement`.
         seed : int or None
             Random seed; None draws one, which the report gives, and which a resumed run takes

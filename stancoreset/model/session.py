@@ -16,6 +16,7 @@ from scipy import sparse
 
 from stancoreset.checks import check_path
 from stancoreset.engines import (
+    DENSE_PARAMETERS,
     NUTS,
     BoundModel,
     Compiled,
@@ -104,7 +105,7 @@ _STEPS_UP = 500
 _CLIMBS = 10
 # A rough run on it: gradients show the metric long before chains have mixed.
 _ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth=5)
-# Draws whose gradients show the metric: at least, and per parameter.
+# Draws whose gradients show the metric: at least, and for each parameter of a dense one.
 _SCORED, _SCORES = 300, 2
 _CORESET_DIM = "coreset_dim"
 # How many gradients are timed.
@@ -983,7 +984,9 @@ def _seconds_of_gradient(bound: BoundModel) -> float:
 
 def _metric(bound: BoundModel, near: Float) -> Float:
     """NUTS' inverse metric from draws near a density, and its gradients there."""
-    few = near[: max(_SCORED, _SCORES * bound.n_params)]
+    dense = bound.n_params <= DENSE_PARAMETERS
+    enough = max(_SCORED, _SCORES * bound.n_params * dense)
+    few = near[:enough]
     return inverse_metric(few, bound.log_density_gradient(few)[1])
 
 

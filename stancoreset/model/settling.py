@@ -407,7 +407,7 @@ class Settling:
             chains=chains,
             iter_warmup=_WARMUP,
             iter_sampling=length,
-            adapt_delta=self.nuts.delta,
+            adapt_delta=self._delta(full),
             max_treedepth=min(depth, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
@@ -425,6 +425,10 @@ class Settling:
         gap = expansion.gap(seen)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
         return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged)
+
+    def _delta(self, full: FullData) -> float:
+        """Target acceptance rate of the chains."""
+        return self.nuts.delta if full.blocks is None else self.nuts.delta_of_groups(full.n_params)
 
     def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
         """Whether climbs end where rows see other values.

@@ -111,11 +111,6 @@ _BY_GROUP = ("auto", "pursuit")
 # Target acceptance of chains that know a dense metric, and whose posterior has funnels: on real
 # splines 21 to 30 divergent transitions of 4,000 became 2 to 12, in a fifth more time.
 _CAREFUL = 0.999
-# Target acceptance in many dimensions, where it is steps that are short, not trajectories: the
-# effective draws of 1,000 groups' intercept and scale were 838 and 1,036, then 1,370 and 910, in a
-# single run each. In a dense metric trajectories have as many steps at Stan's own target: of 4,000
-# transitions of 340 people and items 4 diverged, then none of 2,000.
-_MANY = 0.7
 # Steps of a trajectory in so many dimensions, beyond which they grow as the root of these: 15 were
 # seen with 500 and with 2,000 groups, 31 with 5,000 and 63 with 10,000.
 _STEPS, _STEPS_AT = 15, 1_000
@@ -652,8 +647,7 @@ class Pipeline:
         if reference.diverged and self.may_be_careful(near):
             nuts = careful(nuts)
         if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
-            dense = near.shape[1] <= DENSE_PARAMETERS
-            nuts = replace(nuts, adapt_delta=nuts.delta if dense else _MANY)
+            nuts = replace(nuts, adapt_delta=nuts.delta_of_groups(near.shape[1]))
         with self.stages("sample"):
             return self.session.sample(
                 self.checked,

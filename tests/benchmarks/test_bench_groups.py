@@ -45,7 +45,7 @@ from crossed_normal import exact
 from pairs.cases import GROUPS, HERE
 from pairs.design import groups as of_groups
 from pairs.design import population
-from pairs.simulated import crossed_logistic
+from pairs.simulated import centred_logistic_slopes, centred_slopes, crossed_logistic
 from polya_gamma import Moments, gibbs
 from problems import GROUPED_CODE, grouped_data
 from scipy import sparse
@@ -61,6 +61,10 @@ from stancoreset.selection import select_locally
 DRAWS = int(os.environ.get("STANCORESET_BENCH_NUTS", "500"))
 ASKED = os.environ.get("STANCORESET_BENCH_GROUPS", "500x50,2000x50,10000x20")
 MANY_LEVELS = 50
+CENTRED_SLOPES = {
+    "groups_centred_slopes": centred_slopes,
+    "groups_centred_logistic_slopes": centred_logistic_slopes,
+}
 SIZES = [tuple(map(int, size.split("x"))) for size in ASKED.split(",")]
 HEADER = (
     "groups | rows | coreset | processor time | wall | reference | expand, select | NUTS "
@@ -228,18 +232,22 @@ def test_centred_by_gibbs(benchmark):
     assert_as_gibbs_says(draws, truth)
 
 
-@pytest.mark.parametrize("name", ["groups_centred_slopes", "groups_centred_logistic_slopes"])
-def test_centred_slopes_by_gibbs(benchmark, name):
+@pytest.mark.parametrize(("rows", "groups"), [(12_500, 500), (100_000, 2_000)])
+@pytest.mark.parametrize("name", CENTRED_SLOPES)
+def test_centred_slopes_by_gibbs(benchmark, name, rows, groups):
     """The same of groups' coefficient vectors; standard deviations agree, too."""
     pytest.importorskip("polyagamma")
-    case = GROUPS[name]
-    data = case.data()
-    with sc.CoresetModel(case.program, engine="stanli") as model:
-        fit = model.fit(data, seed=1, show_progress=False)
-    truth = benchmark.pedantic(lambda: slopes_gibbs(data, 6_000, seed=5), rounds=1)
+    data = CENTRED_SLOPES[name](rows, 17, groups)
+    wall, cpu = time.perf_counter(), time.process_time()
+    with sc.CoresetModel(GROUPS[name].program, engine="stanli") as model:
+        fit = benchmark.pedantic(lambda: model.fit(data, seed=1, show_progress=False), rounds=1)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    print(f"\n{groups:,} groups, {rows:,} rows: {wall:.0f} s, {cpu:.0f} of processors")
+    print({stage: round(seconds, 1) for stage, seconds in fit.timings.items()})
+    truth = slopes_gibbs(data, 6_000, seed=5)
     drawn = dict(arviz.variables_of(fit.posterior))
     drawn["Omega"] = drawn["Omega"][..., 0, 1]
-    print(f"\n{name}, {fit.coreset.size} rows: {fit.certificate}")
+    print(f"{name}, {fit.coreset.size} rows, {len(fit.rounds)} rounds: {fit.certificate}")
     for kind in ([each for each in truth if each != "beta"], ["beta"]):
         one, two = of_draws(drawn, *kind), of_draws(truth, *kind)
         print(f"| {', '.join(kind)} | {differences(one, two)} |")

@@ -217,6 +217,7 @@ MODELS: dict[str, Model] = {
         _of_many_groups("centred", "hierarchical_centred", simulated.centred_logistic, PROGRAMS),
         _of_many_groups("counts", "murders_states", simulated.negative_binomial, WRITTEN_BY_BRMS),
         _of_many_groups("slopes", "star_slopes", simulated.gaussian_slopes, WRITTEN_BY_BRMS),
+        _of_many_groups("ordinal", "chem97_ordinal", simulated.ordinal_groups, WRITTEN_BY_BRMS),
         _of_many_groups("crossed", "stops_crossed", _crossed, WRITTEN_BY_BRMS),
         Model("many_pairs", "hierarchical_noncentred", _pairs, adapt_delta=0.9),
     )

@@ -1,10 +1,11 @@
-"""QR decompositions against LAPACK's, and products of sparse matrices against SciPy's."""
+"""QR decompositions against LAPACK's, sparse products and normal densities against SciPy's."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.stats
 from scipy import sparse
 
 pytest.importorskip("stanli")
@@ -107,3 +108,70 @@ def test_sparse_products_take_no_dense_matrix():
     with StanliEngine().compile(SPARSE).bind(data) as bound:
         _, gradient = bound.log_density_gradient(np.zeros((1, q)))
     np.testing.assert_array_equal(gradient, n / q)
+
+
+NORMALS = """
+data { int J; int K; matrix[K, K] S; vector[K] c; }
+parameters { array[J] vector[K] y; vector[K] mu; real<lower=0> s; }
+model {
+  matrix[K, K] scaled = square(s) * S;
+  %s
+}
+"""
+
+
+def normals(statement: str, draws: np.ndarray, spread: np.ndarray, count: int):
+    """Log densities and gradients of vectors around one mean, by Stan's coordinates."""
+    size = len(spread)
+    data = {"J": count, "K": size, "S": spread, "c": np.zeros(size)}
+    with StanliEngine().compile(NORMALS % statement).bind(data) as bound:
+        assert bound.n_params == draws.shape[1]
+        values, gradients = bound.log_density_gradient(draws)
+        np.testing.assert_allclose(bound.log_density(draws), values, rtol=1e-12, atol=1e-12)
+    return values, gradients
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "target += multi_normal_lpdf(y | mu, scaled);",
+        "target += multi_normal_cholesky_lpdf(y | mu, cholesky_decompose(scaled));",
+        "y ~ multi_normal(mu, scaled);",
+        "for (pass in 1:1) y ~ multi_normal_cholesky(mu, cholesky_decompose(scaled));",
+    ],
+)
+@pytest.mark.parametrize(("count", "size"), [(6, 3), (1, 2), (5, 1), (0, 2)])
+def test_normal_vectors_are_those_of_scipy(statement, count, size):
+    """Constants too, which a sampling statement drops; gradients against closed forms."""
+    rng = np.random.default_rng(size)
+    spread = np.cov(rng.normal(size=(size, 50))).reshape(size, size)
+    draws = rng.normal(size=(4, count * size + size + 1))
+    values, gradients = normals(statement, draws, spread, count)
+    assert "stanli_multi_normal" in with_functions(NORMALS % statement)
+    for value, gradient, draw in zip(values, gradients, draws, strict=True):
+        y, mu = draw[: count * size].reshape(count, size), draw[count * size : -1]
+        scaled = np.exp(2 * draw[-1]) * spread
+        expected = scipy.stats.multivariate_normal(mu, scaled).logpdf(y).sum() + draw[-1]
+        if "~" in statement:
+            expected += 0.5 * count * size * np.log(2 * np.pi)
+        np.testing.assert_allclose(value, expected, rtol=1e-11)
+        force = np.linalg.solve(scaled, (mu - y).T).T
+        along_s = np.sum(force * (mu - y)) - count * size + 1
+        closed = np.concatenate([force.ravel(), -force.sum(axis=0), [along_s]])
+        np.testing.assert_allclose(gradient, closed, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["for (j in 1:J) y[j] ~ multi_normal(mu, scaled);", "y ~ multi_normal(y, scaled);"],
+)
+def test_other_normal_vectors_are_left_alone(statement):
+    """One vector, and means of their own."""
+    code = NORMALS % statement
+    assert with_functions(code) is code
+
+
+def test_normal_vectors_of_a_negative_spread_are_rejected():
+    draws = np.zeros((1, 9))
+    values, _ = normals("y ~ multi_normal(mu, scaled);", draws, -np.eye(2), 3)
+    assert values[0] == -np.inf

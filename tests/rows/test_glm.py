@@ -193,6 +193,35 @@ GLMS = {
         ),
         "bernoulli_logit",
     ),
+    "vectors by group, whose prior no GLM has": (
+        stan(
+            X + "array[N] int g;" + YB,
+            "array[J] vector[D] a; vector[D] m; corr_matrix[D] R; vector<lower=0>[D] tau;",
+            "R ~ lkj_corr(2); tau ~ cauchy(0, 1); m ~ normal(0, 1);"
+            "if (m[1] > 0) m[2] ~ normal(0, 1); else m[2] ~ normal(0, fmin(tau[1], 2));"
+            "a ~ multi_normal(m, quad_form_diag(R, tau));"
+            "for (n in 1:N) y01[n] ~ bernoulli_logit(X[n] * a[g[n]]);",
+        ),
+        "bernoulli_logit",
+    ),
+    "rows of a matrix by group, and shared slopes": (
+        stan(
+            X + "vector[N] z; array[N] int g;" + YR,
+            "matrix[J, D] a; real b; real<lower=0> s;",
+            "to_vector(a) ~ normal(0, 1); b ~ normal(0, 1);"
+            "outcome ~ normal(rows_dot_product(a[g], X) + b * z, s);",
+        ),
+        "normal",
+    ),
+    "vectors and numbers by two groupings": (
+        stan(
+            X + "array[N] int g; array[N] int h;" + YC,
+            "array[J] vector[D] a; vector[5] c;",
+            "for (j in 1:J) a[j] ~ normal(0, 1); c ~ normal(0, 1);"
+            "for (n in 1:N) counts[n] ~ poisson_log(dot_product(a[g[n]], X[n]) + c[h[n]]);",
+        ),
+        "poisson_log",
+    ),
     "groups in a loop, non-centred": (
         stan(
             "vector[N] x; array[N] int g;" + YC,
@@ -302,6 +331,15 @@ OTHERS = {
     ),
     "heavy tails": (
         stan(X + YR, AB + "real<lower=0> s;", PRIOR + "outcome ~ student_t(4, a + X * b, s);"),
+        "not a known GLM",
+    ),
+    "vectors by group, with a sum that is none": (
+        stan(
+            X + "array[N] int g;" + YB,
+            "array[J] vector[D] a;",
+            "for (j in 1:J) a[j] ~ normal(0, 1);"
+            "for (n in 1:N) y01[n] ~ bernoulli_logit(X[n] * a[g[n]] + a[g[n], 1]);",
+        ),
         "not a known GLM",
     ),
     "bounded coefficients": (

@@ -60,7 +60,7 @@ VECTORISED = (
     "loop_over_rows_of_matrices", "lp_function_prior_and_rows", "reduce_sum_names",
     "reduce_sum_twice", "rows_in_columns", "segments", "segments_by_start_and_stop",
     "segments_counted_in_a_loop", "segments_textbook", "trend_by_row_number", "unread_sums",
-    "wide_growth",
+    "varying_slopes_logistic", "varying_slopes_row_by_row", "wide_growth",
 )  # fmt: skip
 
 
@@ -107,6 +107,22 @@ def test_elements_of_arrays_of_vectors_are_picked_at_once():
     """Slopes of groups; `varying_slopes_of_vectors` has an array of three dimensions, too."""
     code = read("varying_slopes_of_vectors").replace(" + c[2][g[n], 1] * x[n] ^ 2", "")
     assert "to_vector(b[g, 1]) + to_vector(b[g, 2]) .* x" in weave(code).code
+
+
+@pytest.mark.parametrize("name", ["varying_slopes_multi_normal", "varying_slopes_row_by_row"])
+def test_products_with_vectors_of_groups_are_added_up_by_columns(name):
+    """No loop over rows is left, in density and log likelihoods."""
+    code = weave(read(name)).code
+    assert "1 : N" not in code
+    assert "+= x[ : , k] .* to_vector(" in code
+
+
+@pytest.mark.parametrize("index", ["1 + jj[n] % J", "jj[n] > 1 ? jj[n] : 1"])
+def test_products_with_vectors_of_computed_groups_stay_in_their_loop(index):
+    code = read("varying_slopes_multi_normal").replace("jj[n]]", f"{index}]")
+    woven = weave(code, obs_of(code))
+    assert "by_group" not in woven.code
+    assert max(identities(code, make_data(code), woven=woven).values()) < 1e-9
 
 
 def test_the_linear_predictors_of_a_categorical_regression_are_one_product():

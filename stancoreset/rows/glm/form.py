@@ -1,9 +1,9 @@
 """Candidate generalised linear models of a program, proposed from its syntax tree.
 
-A program is considered only if it uses functions that are analytic in their arguments
-(no branches, no comparisons, no rounding). The tree *proposes* generously, but only GLMs that hold
-every parameter that reaches the rows (`stancoreset.rows.glm.reach`); `stancoreset.rows.glm.verify`
-compares numbers.
+A program is considered only if what its rows depend on uses functions that are analytic in their
+arguments (no branches, no comparisons, no rounding). The prior is left to Stan, whatever it uses.
+The tree *proposes* generously, but only GLMs that hold every parameter that reaches the rows
+(`stancoreset.rows.glm.reach`); `stancoreset.rows.glm.verify` compares numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from stancoreset.rows.glm.groups import Names, Parameters, group_terms
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
-from stancoreset.rows.glm.reach import reaching_parameters, variables
+from stancoreset.rows.glm.reach import about_rows, reaching_parameters, variables
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.syntax import nodes as n
 
@@ -74,15 +74,8 @@ def _is_analytic(call: n.Call, inputs: set[str]) -> bool:
 
 def _nodes(program: WeightedProgram) -> Iterator[n.Node]:
     tree = program.program.tree
-    for part in (
-        tree.functions,
-        tree.transformed_data,
-        tree.transformed_parameters,
-        tree.model,
-        tree.generated_quantities,
-    ):
-        for statement in part:
-            yield from n.walk(statement)
+    for statement in (*tree.functions, *about_rows(program), *tree.generated_quantities):
+        yield from n.walk(statement)
 
 
 def proposals(
@@ -173,11 +166,11 @@ def _statements(tree: n.Program) -> Iterator[n.Node]:
 def _indexed(
     nodes: Iterable[n.Node], integers: set[str], rows: set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of a variable indexed by a row's group, ``a[g]`` or ``a[g[n]]``, and the group."""
+    """Pairs of a variable indexed by a row's group, ``a[g]`` or ``a[g[n], k]``, and the group."""
     for node in nodes:
-        if not isinstance(node, n.Index) or len(node.indices) != 1:
+        if not isinstance(node, n.Index) or not node.indices:
             continue
-        (index,) = node.indices
+        index = node.indices[0]
         group = _base(index.index) if isinstance(index, n.Single) else ""
         array = _base(node.base)
         if group in integers and array and array not in rows:
@@ -254,8 +247,10 @@ def _predictors(
             for v, p in sorted(names.products)
             if v == variable and len(parameters.free.get(p, ())) == width
         ]
-        if variable not in names.matrices:
-            found.append(() if variable in within_groups else (Term(variable, ()),))
+        if variable in within_groups:
+            found.append(())
+        elif variable not in names.matrices:
+            found.append((Term(variable, ()),))
         choices.append(found)
     for terms in itertools.product(*choices):
         yield (*itertools.chain(*terms), *grouped)

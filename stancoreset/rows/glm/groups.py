@@ -2,7 +2,8 @@
 
 Group effects are ``a[g]``: elements of a vector of parameters; of a product τ z of a positive
 parameter and such a vector (non-centred, in a statement or as ``multiplier``); or of one of
-several vectors in an array, as brms writes. They may be multiplied by a row variable.
+several vectors in an array, as brms writes. They may be multiplied by a row variable. Or a[g] is a
+vector, ``x[n] * a[g[n]]``: an element of an array of vectors, or a row of a matrix.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Parameters:
         return {
             d.name: self._columns(d.name)
             for d in self.program.program.parameters
-            if d.type.base in ("real", "vector", "row_vector")
+            if d.type.base in ("real", "vector", "row_vector", "matrix")
             and d.constraint.kind in ("none", "affine")
         }
 
@@ -103,17 +104,43 @@ def group_terms(
     """Possible terms for each variable that is indexed by group."""
     choices = [
         [
-            Term(factor, columns, group, scale)
-            for columns, scale in _effects(array, names, parameters)
-            if int(np.max(data[group])) <= len(columns) <= _MAX_COLUMNS
-            for factor in _factors(array, names)
+            *_of_vectors(array, group, names, parameters, data),
+            *_of_numbers(array, group, names, parameters, data),
         ]
         for array, group in names.indexed
     ]
-    for terms in itertools.product(*choices):
+    for chosen in itertools.product(*choices):
+        terms = tuple(itertools.chain(*chosen))
         columns = [column for term in terms for column in term.columns]
         if len(set(columns)) == len(columns):
             yield terms
+
+
+def _of_numbers(
+    array: str, group: str, names: Names, parameters: Parameters, data: Mapping[str, Any]
+) -> Iterator[tuple[Term, ...]]:
+    """One coefficient a group."""
+    for columns, scale in _effects(array, names, parameters):
+        if int(np.max(data[group])) <= len(columns) <= _MAX_COLUMNS:
+            for factor in _factors(array, names):
+                yield (Term(factor, columns, group, scale),)
+
+
+def _of_vectors(
+    array: str, group: str, names: Names, parameters: Parameters, data: Mapping[str, Any]
+) -> Iterator[tuple[Term, ...]]:
+    """A vector a group, (J, K) in all, that multiplies a row of a matrix: K terms."""
+    whole = parameters.free.get(array, ())
+    for matrix in names.matrices:
+        width = np.size(data[matrix]) // np.size(data[group])
+        if (matrix, array) not in names.products or not width or len(whole) % width:
+            continue
+        count = len(whole) // width
+        if int(np.max(data[group])) <= count <= _MAX_COLUMNS:
+            by_group = [whole[k::width] for k in range(width)]
+            by_column = [whole[k * count : (k + 1) * count] for k in range(width)]
+            for order in (by_group, by_column):
+                yield tuple(Term(matrix, c, group, column=k) for k, c in enumerate(order))
 
 
 def _effects(

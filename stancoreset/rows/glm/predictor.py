@@ -42,12 +42,16 @@ class Term:
         Row variable with the number of each row's coefficient, counted from 1.
     scale : int or None
         Position of the parameter that is the logarithm of a factor of all coefficients.
+    column : int or None
+        Of a matrix that is multiplied by a vector of each group, the column that this term
+        multiplies.
     """
 
     variable: str | None
     columns: tuple[int, ...]
     group: str | None = None
     scale: int | None = None
+    column: int | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,8 @@ def _indicators(term: Term, rows: dict[str, Any], length: int) -> sparse.csr_arr
     require_between(str(term.group), rows[str(term.group)], 1, len(term.columns))
     code = np.asarray(rows[str(term.group)], dtype=np.int32) - 1
     value = np.ones(length) if term.variable is None else np.asarray(rows[term.variable], float)
+    if term.column is not None:
+        value = np.ascontiguousarray(value[:, term.column])
     starts = np.arange(length + 1, dtype=np.int32)
     return sparse.csr_array((value, code, starts), shape=(length, len(term.columns)))
 

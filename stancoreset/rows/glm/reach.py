@@ -32,14 +32,55 @@ def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
     >>> "tau" in reaching_parameters(weighted_program(StanProgram.from_file(path)))
     True
     """
+    found = _reached(program)
+    return frozenset(d.name for d in program.program.parameters if d.name in found)
+
+
+def about_rows(program: WeightedProgram) -> tuple[n.Stmt, ...]:
+    """Statements before generated quantities that the rows' part may depend on: a superset.
+
+    The priors of intercept and slopes are not among those of a logistic regression.
+
+    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
+    >>> len(_steps(program)), len(about_rows(program))
+    (5, 3)
+    """
+    found = _reached(program)
+    sources, rows = _sources(program), {*program.rows, program.weights}
+
+    def adds(statement: n.Stmt) -> bool:
+        terms = ((s, around) for s, around in _under(statement) if _is_term(s))
+        return any(_closed(variables(s) | around, sources) & rows for s, around in terms)
+
+    return tuple(s for s in _steps(program) if found & _set(s) or adds(s))
+
+
+def _steps(program: WeightedProgram) -> tuple[n.Stmt, ...]:
     tree = program.program.tree
-    steps = (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
+    return (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
+
+
+def _reached(program: WeightedProgram) -> frozenset[str]:
+    """All variables that the rows' part of the log density depends on."""
+    sources = _sources(program)
+    terms = [
+        _closed(variables(inner) | around, sources)
+        for statement in _steps(program)
+        for inner, around in _under(statement)
+        if _is_term(inner)
+    ]
+    rows = {*program.rows, program.weights}
+    return frozenset().union(*[found for found in terms if found & rows])
+
+
+def _sources(program: WeightedProgram) -> Mapping[str, set[str]]:
+    """For each variable those in the statements that set it, or that control whether they run."""
     sources: dict[str, set[str]] = defaultdict(set)
     for declared in program.program.parameters:  # in a multiplier or bound
         sources[declared.name] |= variables(declared.constraint)
-    terms: list[set[str]] = []
-    for statement in steps:
-        for inner, around in _under(statement, frozenset()):
+    for statement in _steps(program):
+        for inner, around in _under(statement):
             if isinstance(inner, n.Assign):
                 sources[_assigned(inner.target)] |= variables(inner) | around
             elif isinstance(inner, n.Decl) and inner.value is not None:
@@ -48,15 +89,24 @@ def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
                 sources[inner.name] |= variables(inner.lower) | variables(inner.upper)
             elif isinstance(inner, n.ForEach):
                 sources[inner.name] |= variables(inner.sequence)
-            elif isinstance(inner, n.Tilde | n.TargetAdd | n.VoidCall):
-                terms.append(variables(inner) | around)
-    rows = {*program.rows, program.weights}
-    reached = [found for found in (_closed(term, sources) for term in terms) if found & rows]
-    names = {declared.name for declared in program.program.parameters}
-    return frozenset(names.intersection(*[set().union(*reached)]))
+    return sources
 
 
-def _under(statement: n.Node, around: frozenset[str]) -> Iterator[tuple[n.Node, frozenset[str]]]:
+def _set(statement: n.Stmt) -> frozenset[str]:
+    """Variables that a statement declares or assigns."""
+    inside = [inner for inner, _ in _under(statement)]
+    declared = {inner.name for inner in inside if isinstance(inner, n.Decl)}
+    return frozenset(declared | {_assigned(s.target) for s in inside if isinstance(s, n.Assign)})
+
+
+def _is_term(statement: n.Node) -> bool:
+    """Whether a statement adds to the log density, itself or in a function that it calls."""
+    return isinstance(statement, n.Tilde | n.TargetAdd | n.VoidCall)
+
+
+def _under(
+    statement: n.Node, around: frozenset[str] = frozenset()
+) -> Iterator[tuple[n.Node, frozenset[str]]]:
     """Statements within one, each with the variables that control whether and how often it runs."""
     yield statement, around
     if isinstance(statement, n.If | n.While):

@@ -1,8 +1,9 @@
 """Loops over observations as vectorised statements, where those are equivalent.
 
 ``for (n in 1:N) y[n] ~ normal(a + b * x[n], s)`` becomes ``y ~ normal(a + b * x, s)``, which
-has a closed weighted form and whose gradient is several times cheaper. What does not fit is
-left as the loop that it was.
+has a closed weighted form and whose gradient is several times cheaper. Products with a vector of
+each group, ``X[n] * b[g[n]]``, are added up before, column by column. What does not fit is left as
+the loop that it was.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from stancoreset.stan.syntax import assigned_names, bare, body_of, declarations, unchained
+from stancoreset.stan.syntax import Names, assigned_names, bare, body_of, declarations, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
@@ -23,6 +24,7 @@ from stancoreset.stan.weave.library import UNARY, suffix
 __all__ = ["vectorise"]
 
 _MATRIX = n.Type("matrix")
+_VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), _MATRIX)
 _DOTTED = {"*": ".*", "/": "./", "^": ".^"}
 
 
@@ -36,7 +38,7 @@ def vectorise(draft: Draft) -> Draft:
     blocks = (program.transformed_parameters, program.model)
     local = {d.name: declared(d, {*draft.aliases}) for d in declarations(*blocks)}
     rows = Rows({**local, **draft.deps}, {*draft.deps}, lambda e, deps: coupled(""))
-    whole = _Whole(rows, n.integer(draft.obs))
+    whole = _Whole(rows, n.integer(draft.obs), Names(program))
     parameters, model = (tuple(whole.statements(block)) for block in blocks)
     if not whole.lifted:
         return draft
@@ -47,9 +49,10 @@ def vectorise(draft: Draft) -> Draft:
 class _Whole:
     """Finds the loops over rows; `lifted` are the user's statements that stood in them."""
 
-    def __init__(self, rows: Rows, count: n.Var) -> None:
+    def __init__(self, rows: Rows, count: n.Var, names: Names) -> None:
         self.rows = rows
         self.count = count
+        self.names = names
         self.lifted: set[n.Stmt] = set()
 
     def statements(self, body: Iterable[n.Stmt]) -> list[n.Stmt]:
@@ -80,21 +83,27 @@ class _Whole:
 
     def loop(self, s: n.For) -> list[n.Stmt]:
         """Statements that stand for a loop; itself, if one has no form known to be the same."""
-        lift, written = _Lift(s, self.rows, self.count), [b.as_written for b in body_of(s.body)]
+        lift, written = _Lift(s, self.rows, self.count, self.names), body_of(s.body)
+        found: list[n.Stmt] = []
         try:
-            found = [replace(lift.statement(b), origin=b.as_written) for b in body_of(s.body)]
+            for b in written:
+                after = lift.statement(b)
+                found += (replace(x, origin=b.as_written) for x in (*lift.before, after))
+                lift.before.clear()
         except _NotLiftedError:
             return [s]
-        self.lifted.update(written)
+        self.lifted.update(b.as_written for b in written)
         return found
 
 
 class _Lift:
-    def __init__(self, s: n.For, rows: Rows, count: n.Var) -> None:
+    def __init__(self, s: n.For, rows: Rows, count: n.Var, names: Names) -> None:
         self.loop = s.name
         self.written = assigned_names(s.body)  # of which a row may read its own element alone
         self.rows = rows
         self.count = count
+        self.names = names
+        self.before: list[n.Stmt] = []  # what has to stand before the next statement
         self.local: dict[str, n.Type] = {}  # variables of the loop's body, now vectors
         self.filled: set[str] = set()  # vectors of which the body has assigned the row's element
 
@@ -222,6 +231,9 @@ class _Lift:
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
         """``X[n] * b`` → ``X * b``"""
         a, b = bare(a), bare(b)
+        by_group = self.product_by_group(a, b) or self.product_by_group(b, a)
+        if by_group is not None:
+            return by_group
         if not self.same_for_all(b):
             a, b = b, a
         if not self.same_for_all(b) or b.type != n.VECTOR or not isinstance(a, n.Index):
@@ -243,6 +255,36 @@ class _Lift:
                 raise _NotLiftedError
             whole = n.Index(x, (n.All(), *rest), type=_MATRIX)
         return n.Binary(whole, "*", b, type=n.VECTOR)
+
+    def product_by_group(self, a: n.Expr, b: n.Expr) -> n.Expr | None:
+        """``X[n] * b[g[n]]`` → ``m``, and before it ``m += X[:, k] .* b[g, k]`` for all k."""
+        match _untransposed(a), _untransposed(b):
+            case (
+                n.Index(base=n.Var() as x, indices=(n.Single(row), *rest)),
+                n.Index(base=n.Var() as v, indices=(n.Single(index), *others)),
+            ):
+                group = self.picked(index)
+                whole = all(isinstance(i, n.All) for i in (*rest, *others))
+            case _:
+                return None
+        ours = x.type == _MATRIX and self.rows.of(x) == rowwise(0) and self.is_loop(row)
+        theirs = v.type in _VECTORS and self.same_for_all(v) and self.rows.of(v).kind == "free"
+        if group is None or not (whole and ours and theirs):
+            return None
+        m = n.Var(self.names.fresh("by_group"), type=n.VECTOR)
+        k = n.integer(self.names.fresh("k"))
+        kind = n.VECTOR if v.type == _MATRIX else n.Type("real", 1)
+        picked: n.Expr = n.Index(v, (n.Single(group), n.Single(k)), type=kind)
+        if kind != n.VECTOR:
+            picked = n.call("to_vector", picked, kind=n.VECTOR)
+        column = n.Index(x, (n.All(), n.Single(k)), type=n.VECTOR)
+        added = n.Assign(m, "+=", n.Binary(column, ".*", picked, type=n.VECTOR))
+        zero = n.call("rep_vector", n.ZERO, self.count, kind=n.VECTOR)
+        self.before += [
+            n.Decl(m.name, n.SizedType("vector", sizes=(self.count,)), value=zero),
+            n.loop(k.name, n.call("cols", x, kind=n.INT), added),
+        ]
+        return m
 
     def lookup(self, base: n.Expr, indices: tuple[n.Indexing, ...]) -> n.Expr:
         """``a[g[n]]`` → ``a[g]``, ``X[n, k]`` → ``X[:, k]``, ``B[g[n], k]`` → ``B[g, k]``."""
@@ -280,3 +322,9 @@ class _Lift:
     def is_shared(self, index: n.Indexing) -> bool:
         """Whether all rows pick the same."""
         return isinstance(index, n.Single) and self.same_for_all(index.index)
+
+
+def _untransposed(e: n.Expr) -> n.Expr:
+    """A factor of an inner product, as a row or as a column."""
+    e = bare(e)
+    return _untransposed(e.arg) if isinstance(e, n.Transpose) else e
