@@ -304,6 +304,36 @@ def test_models(benchmark, name):
     assert fit.certificate.verdict == "certified"
 
 
+@pytest.mark.parametrize(
+    "name", ["groups_negative_binomial", "groups_student", "groups_ordered", "groups_crossed"]
+)
+def test_cost_of_marginals(benchmark, name):
+    """Gradients of all rows at a certificate's draws, as a share of the fit; where they agree."""
+    data = GROUPS[name].data()
+    with sc.CoresetModel(GROUPS[name].program, engine="stanli") as model:
+        start = time.process_time()
+        fit = model.fit(data, seed=1, show_progress=False)
+        whole = time.process_time() - start
+        session, checked = model._session, model.read(data)
+        draws, _ = session.unconstrained(checked, fit.posterior, 1_000)
+        full = session.full_data(checked)
+        start = time.process_time()
+        value, _ = benchmark.pedantic(lambda: full.log_density_gradient(draws), rounds=1)
+        gradients = time.process_time() - start
+        start = time.process_time()
+        again = full.log_density(draws)
+        densities = time.process_time() - start
+        certificate = model.certify(data, fit.coreset, fit.posterior)
+    print(f"\n{name}, {full.passes.likelihood}")
+    print("a fit | densities at 1,000 draws | gradients | share | shift by weights, by gradients")
+    print(
+        f"{whole:.1f} | {densities:.2f} | {gradients:.2f} | {100 * gradients / whole:.0f} % "
+        f"| {certificate.mean_shift:.3f}, {np.abs(certificate.marginals.mean_shift).max():.3f}"
+    )
+    np.testing.assert_allclose(value - value[0], again - again[0], rtol=1e-9, atol=1e-6)
+    assert gradients < 0.25 * whole
+
+
 def test_a_thousand_by_two_hundred_levels(benchmark):
     """Certified by marginals, which importance weights of 20,000 draws confirm."""
     data = crossed_logistic(n=50_000, number=1_000, others=200)

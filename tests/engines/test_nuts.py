@@ -332,3 +332,9 @@ def test_includes_are_found_beside_the_program_and_where_it_is_said(folder):
 def test_options_of_compilers_that_cannot_be_used(options, said):
     with pytest.raises(OptionError, match=said):
         sc.CoresetModel(stan_code=CODE, engine="stanli", **options)
+
+
+def test_many_groups_have_a_target_of_their_own_unless_the_user_has_one():
+    assert NUTS().delta_of_groups(401) < NUTS().delta
+    assert NUTS().delta_of_groups(400) == NUTS().delta
+    assert NUTS(adapt_delta=0.95).delta_of_groups(10_000) == 0.95

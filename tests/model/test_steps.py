@@ -19,6 +19,7 @@ from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import inverse_metric
+from stancoreset.engines import nuts as nuts_options
 from stancoreset.errors import OptionError
 from stancoreset.model import Plan, steps
 from stancoreset.model.folder import RunFolder
@@ -365,7 +366,7 @@ def test_draws_too_few_for_a_covariance_show_the_metric_by_their_gradients(
 def test_steps_of_many_groups_are_larger_in_a_diagonal_metric_alone(
     model, sampled, monkeypatch, largest, delta
 ):
-    monkeypatch.setattr(steps, "DENSE_PARAMETERS", largest)
+    monkeypatch.setattr(nuts_options, "DENSE_PARAMETERS", largest)
     good = model.reference(DATA, draws=50)
     grouped = replace(good.gaussian, blocks=Blocks(np.array([-1, 0, 1, 2])))
     settled = {"method": "settled", "spare": good.draws, "log_q": None, "gaussian": grouped}
