@@ -659,7 +659,7 @@ def test_rough_modes_are_near_the_mass():
 
 
 # As brms writes outcomes of about 1,000: the prior of the intercept knows where they are.
-OUTLIERS = """
+FAR_OUTCOMES = """
 data { int<lower=1> N; int<lower=1> J; array[N] int<lower=1, upper=J> g; vector[N] y; }
 parameters { real mu; real<lower=0> sigma; real<lower=0> tau; vector[J] z; }
 transformed parameters { vector[J] r = tau * z; }
@@ -677,7 +677,7 @@ def test_climbs_begin_where_the_prior_puts_outcomes(monkeypatch):
     effects = 8.0 * rng.normal(size=40)
     outcomes = 1_000 + effects[g - 1] + rng.standard_t(2, len(g))
     data = {"N": len(g), "J": 40, "g": g, "y": outcomes}
-    with sc.CoresetModel(stan_code=OUTLIERS, engine="stanli") as model:
+    with sc.CoresetModel(stan_code=FAR_OUTCOMES, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
         start = Settling(session, checked, full, NUTS(), reseeded(1), 200)
