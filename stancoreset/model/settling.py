@@ -28,9 +28,8 @@ from stancoreset.engines import (
     StanData,
     climb,
     inverse_metric,
-    stan_init,
 )
-from stancoreset.errors import ReferenceFitError, StancoresetError
+from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
 from stancoreset.model.view import of_psi, view_of
@@ -99,7 +98,7 @@ _MANY = 0.005
 # Difference of two gradients, as a share of them, that is none.
 _ROUNDING = 1e-9
 # Gradients at which a whitened climb ends, and that of a prior, whose tails may be heavy.
-_SLOPE, _FLAT = 0.1, 1e-5
+_SLOPE, _FLAT = 0.1, 1e-3
 
 
 @dataclass(frozen=True)
@@ -282,14 +281,12 @@ class Settling:
         scales away, where a Student-t outcome with its heavy tails shows no way.
         """
         prior = self.full.prior
-
-        def density(theta: Float) -> tuple[float, Float]:
-            value, gradient = prior.log_density_gradient(theta[None])
-            return float(value[0]), gradient[0]
-
-        start = stan_init(prior, np.random.default_rng([self.seed, 61]))
-        top = climb(density, start, slope=_FLAT)
-        return top.theta if np.max(np.abs(top.gradient), initial=0.0) <= _FLAT else None
+        try:
+            top = prior.mode(seed=self.seed)
+        except EngineError:  # it may have no mode
+            return None
+        _, slope = prior.log_density_gradient(top[None])
+        return top if np.max(np.abs(slope), initial=0.0) <= _FLAT else None
 
     def _counted(self, half: Coordinates) -> CountedDensity:
         """The subsample's density in some coordinates."""

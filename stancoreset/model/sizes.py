@@ -75,8 +75,8 @@ def worth_trying(
         return []
     if not left or len(tried) < _TREND:
         return left
-    grown = np.log(max(last.size, first.size + 1) / first.size)
-    steps = np.log(left[-1] / last.size) / grown
+    few, many = max(first.size, 1), max(last.size, first.size + 1)
+    steps = np.log(left[-1] / many) / np.log(many / few)
     foreseen = last.heldout_error * (last.heldout_error / first.heldout_error) ** steps
     return left if foreseen * projection.heldout_size <= ERROR_GOAL else left[-1:]
 
