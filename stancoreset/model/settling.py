@@ -424,8 +424,9 @@ class Settling:
         return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged)
 
     def _delta(self, full: FullData) -> float:
-        """Target acceptance rate of the chains."""
-        return self.nuts.delta if full.blocks is None else self.nuts.delta_of_groups(full.n_params)
+        """Target acceptance rate of the chains, which move all parameters, whatever rows see."""
+        nuts, dimensions = self.nuts, self.full.n_params
+        return nuts.delta if full.blocks is None else nuts.delta_of_groups(dimensions)
 
     def _has_other_modes(self, whole: FullData, settled: _Turn, starts: Float) -> bool:
         """Whether climbs end where rows see other values.

@@ -32,7 +32,7 @@ def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
     >>> "tau" in reaching_parameters(weighted_program(StanProgram.from_file(path)))
     True
     """
-    found = _reached(program)
+    found = frozenset().union(*[reached for _, reached in _adding(program)])
     return frozenset(d.name for d in program.program.parameters if d.name in found)
 
 
@@ -46,14 +46,10 @@ def about_rows(program: WeightedProgram) -> tuple[n.Stmt, ...]:
     >>> len(_steps(program)), len(about_rows(program))
     (5, 3)
     """
-    found = _reached(program)
-    sources, rows = _sources(program), {*program.rows, program.weights}
-
-    def adds(statement: n.Stmt) -> bool:
-        terms = ((s, around) for s, around in _under(statement) if _is_term(s))
-        return any(_closed(variables(s) | around, sources) & rows for s, around in terms)
-
-    return tuple(s for s in _steps(program) if found & _set(s) or adds(s))
+    adding = _adding(program)
+    statements = [statement for statement, _ in adding]
+    found = frozenset().union(*[reached for _, reached in adding])
+    return tuple(s for s in _steps(program) if s in statements or found & _set(s))
 
 
 def _steps(program: WeightedProgram) -> tuple[n.Stmt, ...]:
@@ -61,17 +57,16 @@ def _steps(program: WeightedProgram) -> tuple[n.Stmt, ...]:
     return (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
 
 
-def _reached(program: WeightedProgram) -> frozenset[str]:
-    """All variables that the rows' part of the log density depends on."""
-    sources = _sources(program)
-    terms = [
-        _closed(variables(inner) | around, sources)
+def _adding(program: WeightedProgram) -> list[tuple[n.Stmt, set[str]]]:
+    """Statements that add to the rows' part, each with all variables that this depends on."""
+    sources, rows = _sources(program), {*program.rows, program.weights}
+    terms = (
+        (statement, _closed(variables(inner) | around, sources))
         for statement in _steps(program)
         for inner, around in _under(statement)
         if _is_term(inner)
-    ]
-    rows = {*program.rows, program.weights}
-    return frozenset().union(*[found for found in terms if found & rows])
+    )
+    return [(statement, reached) for statement, reached in terms if reached & rows]
 
 
 def _sources(program: WeightedProgram) -> Mapping[str, set[str]]:
