@@ -28,6 +28,7 @@ from stancoreset.engines import (
     StanData,
     climb,
     inverse_metric,
+    stan_init,
 )
 from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
@@ -43,6 +44,7 @@ from stancoreset.reference import (
     from_rows,
     hessian_width,
     in_dimensions,
+    marginal_mode,
     moments,
     of_widths,
     start_seed,
@@ -210,12 +212,12 @@ class Settling:
 
     @cached_property
     def _unseen(self) -> NDArray[np.bool_]:
-        """Parameters that rows see through no others, where many groups' effects are parameters.
+        """Parameters that the prior alone knows, where what rows see are parameters as well.
 
-        At their scale of zero the density has a pole, which a climb along all parameters finds.
+        At a scale of zero of effects the density has a pole, which a climb along all of them finds.
         """
         full = self.full
-        if self.session.likelihood is not self.session or full.blocks is None:
+        if self.session.likelihood is not self.session:
             return np.zeros(full.n_params, dtype=bool)
         points = np.random.default_rng([self.seed, 53]).uniform(-1.0, 1.0, (2, full.n_params))
         whole, prior = (some.log_density_gradient(points)[1] for some in (full, full.prior))
@@ -236,10 +238,27 @@ class Settling:
                 with half:
                     return half.back(ends)
         with self._some_rows() as small:
-            if self._unseen.any():
-                start = np.zeros(small.n_params)
-                return np.tile(ascend(small, start, self._unseen), (self.nuts.chains, 1))
-            return self._ends(small)
+            return self._ends_given_scales(small) if self._unseen.any() else self._ends(small)
+
+    def _ends_given_scales(self, small: BoundModel | FullData) -> Float:
+        """The same where effects are parameters: ends of climbs with what rows do not see held."""
+        full, unseen, chains = self.full, self._unseen, self.nuts.chains
+        scales = unseen & np.isin([n.partition(".")[0] for n in full.param_names], self._positive)
+        top = marginal_mode(small, full.prior, unseen, scales, self.seed)
+        if full.blocks is not None:
+            return np.tile(top, (chains, 1))
+        ends = [top]
+        for chain in range(1, chains):
+            rng = np.random.default_rng([self.seed, 67, chain])
+            start = np.where(unseen, top, stan_init(small, rng))
+            ends.append(ascend(small, start, unseen))
+        return np.array(ends)[np.argsort(-small.log_density(np.array(ends)), kind="stable")]
+
+    @property
+    def _positive(self) -> list[str]:
+        """Names of parameters with a lower bound alone, whose coordinates are logarithms."""
+        declared = self.session.program.program.parameters
+        return [d.name for d in declared if set(d.constraint.given) == {"lower"}]
 
     def _plausible(self, ends: Float) -> Float:
         """Those ends that are no lower than draws around the highest one may be.

@@ -18,6 +18,7 @@ from stancoreset.reference.base import (
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
+from stancoreset.reference.marginal_mode import marginal_mode
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_seed
@@ -40,6 +41,7 @@ __all__ = [
     "gaussian_at",
     "hessian_width",
     "in_dimensions",
+    "marginal_mode",
     "moments",
     "of_draws",
     "of_widths",

@@ -47,6 +47,18 @@ model {
   y ~ poisson_log(mu + r[g]);
 }"""
 VARIABLES = ("mu", "tau", "r")
+# Centred, in the units of sales.
+SHOPS = """
+data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y; }
+parameters {
+  vector[2] m; vector<lower=0>[2] tau; vector[J] a; vector[J] b; real<lower=0> sigma;
+}
+model {
+  m[1] ~ student_t(3, 5000, 50); m[2] ~ normal(0, 20);
+  tau ~ student_t(3, 0, 30); sigma ~ student_t(3, 0, 30);
+  a ~ normal(m[1], tau[1]); b ~ normal(m[2], tau[2]);
+  y ~ OUTCOME a[g] + b[g] .* x, sigma);
+}"""
 CENTRED = (
     NONCENTRED.replace("vector[J] z;", "vector[J] r;")
     .replace("transformed parameters { vector[J] r = tau * z; }\n", "")
@@ -247,6 +259,29 @@ def test_many_effects_that_are_parameters_settle():
 
 @pytest.mark.fit
 @pytest.mark.slow
+@pytest.mark.parametrize("groups", [25, 200])
+@pytest.mark.parametrize("outcome", ["normal(", "student_t(4,"])
+def test_effects_in_natural_units_settle(groups, outcome):
+    """Sales of shops around 5,000, whose scale is far from one; against NUTS on all rows."""
+    rng = np.random.default_rng(8)
+    n = 60 * groups
+    g, x = np.arange(n) % groups, rng.normal(size=n)
+    a, b = 5_000 + 40 * rng.normal(size=groups), 8 + 5 * rng.normal(size=groups)
+    noise = rng.normal(size=n) if outcome == "normal(" else rng.standard_t(4, n)
+    data = {"N": n, "J": groups, "g": g + 1, "x": x, "y": a[g] + b[g] * x + 15 * noise}
+    code = SHOPS.replace("OUTCOME", outcome)
+    with sc.CoresetModel(stan_code=code, engine="stanli") as one:
+        fit = one.fit(data, seed=reseeded(3), max_rounds=1, show_progress=False)
+        there = {"m": [5_000.0, 8.0], "tau": [40.0, 5.0], "a": a, "b": b, "sigma": 15.0}
+        everything = one.sample(data, near=fit, inits=there, seed=reseeded(2), show_progress=False)
+    assert fit.reference.method == SETTLED
+    assert fit.certificate.verdict == "certified"
+    names = ("m", "tau", "a", "b", "sigma")
+    assert_agree(*(of_draws(d, *names) for d in (fit.posterior, everything)), within=CERTIFIED)
+
+
+@pytest.mark.fit
+@pytest.mark.slow
 def test_centred_and_non_centred_programs_have_the_same_coreset_posterior(counts):
     fits = []
     for code in (NONCENTRED, CENTRED):
@@ -342,7 +377,10 @@ def test_a_report_says_what_the_rows_see(model, counts, tmp_path):
 
 
 def test_a_good_laplace_fit_stays(counts):
-    flat = NONCENTRED.replace("mu + r[g]", "mu")
+    flat = """
+data { int N; int J; array[N] int<lower=1, upper=J> g; array[N] int y; }
+parameters { real mu; }
+model { mu ~ normal(0, 2); y ~ poisson_log(mu); }"""
     counts = {**counts, "y": np.minimum(counts["y"], 3)}
     with sc.CoresetModel(stan_code=flat, engine="stanli") as one:
         session, data = one._session, one.read(counts)

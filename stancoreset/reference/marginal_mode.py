@@ -1,0 +1,141 @@
+"""Where effects and their scales have mass: the scales' mode with the effects integrated out.
+
+Of what rows see, θ, and what they do not see, φ (a scale of effects, their mean), the density is
+highest where a scale is zero, and has no mass there. With θ integrated out it has a mode, which
+expectation-maximisation finds (Dempster, Laird and Rubin, 1977; with draws, Wei and Tanner, 1990):
+
+    θ | φ, y ~ N(θ̂_φ, Σ_φ),    φ ← argmax_φ E[log p(θ, φ)],
+
+where θ̂_φ is the mode for given φ, Σ_φ⁻¹ the curvature there, and p the prior, for the rows say
+nothing of φ. Its steps are short where scales are far too small, as one is for incomes. They begin
+at e^t, t = 0, 3, 6, …, as long as Laplace's approximation of the evidence rises:
+
+    log p(y, θ̂_φ, φ) + ½ log |2πΣ_φ|.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from stancoreset.engines import BoundModel, Climbable, Float
+from stancoreset.reference.ascent import ascend
+from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.laplace import gaussian_at, hessian_width
+from stancoreset.rows import AnyMatrix, FullData, Hessians, Matrix, is_sparse
+
+__all__ = ["marginal_mode"]
+
+# Difference of two logarithms of scales that are tried, and the largest number of them.
+_RUNG, _RUNGS = 3.0, 8
+# Steps of expectation-maximisation at most, and the change of φ that is the last: NUTS goes on.
+_STEPS, _STILL = 6, 0.2
+# Antithetic pairs of draws in an expectation: hundreds of effects are averaged in each.
+_PAIRS = 8
+
+
+def marginal_mode(
+    density: BoundModel | FullData,
+    prior: Climbable,
+    unseen: NDArray[np.bool_],
+    scales: NDArray[np.bool_],
+    seed: int,
+) -> Float:
+    """The marginal mode of what rows do not see, and the mode of what they see there, (P,).
+
+    Parameters
+    ----------
+    density : BoundModel or FullData
+        The log posterior density of all rows, or of some in their place.
+    prior : Climbable
+        The log prior density.
+    unseen : ndarray of bool, shape (P,)
+        Coordinates φ of which the prior alone knows.
+    scales : ndarray of bool, shape (P,)
+        Those of them that are logarithms of scales.
+    seed : int
+        Of the draws in expectations.
+
+    Raises
+    ------
+    ReferenceFitError
+        If there is no curvature in θ at the mode for given φ.
+    """
+    given = _Conditional(density, unseen)
+    # The prior says where effects are: with scales that are held it has no pole.
+    here = given(ascend(prior, np.zeros(density.n_params), scales))
+    best = given.evidence(here)
+    for rung in range(1, _RUNGS if scales.any() else 1):
+        ahead = given(np.where(scales, _RUNG * rung, here.mean))
+        evidence = given.evidence(ahead)
+        if not evidence > best:
+            break
+        here, best = ahead, evidence
+    watched = scales if scales.any() else unseen  # means are in units that nobody tells
+    rng = np.random.default_rng([seed, 61])
+    for _ in range(_STEPS):
+        expected = _Expected(prior, here, unseen, rng)
+        rest = ascend(expected, here.mean, ~unseen)
+        moved = np.max(np.abs(rest - here.mean), where=watched, initial=0.0)
+        here = given(rest)
+        if moved <= _STILL:
+            break
+    return here.mean
+
+
+class _Conditional:
+    """φ ↦ N(θ̂_φ, Σ_φ), a Gaussian in all coordinates, in which those of φ are by themselves."""
+
+    def __init__(self, density: BoundModel | FullData, held: NDArray[np.bool_]) -> None:
+        self._density = density
+        self._held = held
+        if isinstance(density, FullData):
+            self._hessian = density.hessian
+        else:
+            found = Hessians(density.param_names)
+            self._hessian = partial(found.at, density.log_density_gradient)
+
+    def __call__(self, start: Float) -> GaussianFit:
+        """At the φ of a point, from the θ of it."""
+        top = ascend(self._density, start, self._held)
+        precision = -self._hessian(top, hessian_width(self._hessian, top))
+        free, alone = (~self._held).astype(float), self._held.astype(float)
+        if is_sparse(precision):
+            kept = sparse.diags_array(free)
+            own: AnyMatrix = Matrix(kept @ precision @ kept + sparse.diags_array(alone))
+        else:
+            own = precision * np.outer(free, free) + np.diag(alone)
+        return gaussian_at(top, own, self._density.param_names)
+
+    def evidence(self, q: GaussianFit) -> float:
+        """Laplace's approximation of log p(y, φ), up to a constant."""
+        at = q.mean[None]
+        return float(self._density.log_density(at)[0] - q.log_density(at)[0])
+
+
+class _Expected:
+    """φ ↦ E[log p(θ, φ)] under antithetic draws of θ, the log density that an M-step climbs."""
+
+    def __init__(
+        self, prior: Climbable, q: GaussianFit, free: NDArray[np.bool_], rng: np.random.Generator
+    ) -> None:
+        self.n_params = prior.n_params
+        self._prior = prior
+        self._free = free
+        away = q.draw(_PAIRS, rng) - q.mean
+        self._draws = q.mean + np.concatenate([away, -away])
+
+    def log_density(self, points: Float) -> Float:
+        """Of points (S, P), of which φ counts, (S,)."""
+        return self.log_density_gradient(points)[0]
+
+    def log_density_gradient(self, points: Float) -> tuple[Float, Float]:
+        """The same with its gradient, (S, P), which is zero along θ."""
+        places = np.where(self._free, points[:, None], self._draws)
+        value, slope = self._prior.log_density_gradient(places.reshape(-1, self.n_params))
+        shape = places.shape[:2]
+        average = slope.reshape(*shape, -1).mean(axis=1)
+        return value.reshape(shape).mean(axis=1), np.where(self._free, average, 0.0)
