@@ -38,6 +38,7 @@ _SCALED_BY = {
     "vector": ("vector",),
     "matrix": ("vector", "matrix"),
 }
+_DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
 # Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
 # effects may move: what it scales is then less than twice as wide in one draw as in most others.
 _KNOWN = 0.3
@@ -59,12 +60,15 @@ class Effects:
         s: a positive number or vector, or a lower triangular matrix.
     base : str
         Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``.
+    along : str
+        Whether a vector scales the ``"rows"`` or the ``"columns"`` of a matrix; empty otherwise.
     """
 
     name: str
     part: tuple[int, ...]
     factor: n.Expr
     base: str
+    along: str = ""
 
     @property
     def has_powers(self) -> bool:
@@ -92,7 +96,9 @@ class Effects:
             diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
             jacobian = matrix.shape[2] * np.log(diagonal).sum(axis=1)
             return (factor @ matrix).reshape(raw.shape), jacobian
-        each = factor.reshape(*factor.shape, *(1,) * (raw.ndim - factor.ndim)) ** exponent
+        ahead = (1,) if self.along == "columns" else ()
+        behind = (1,) * (raw.ndim - factor.ndim - len(ahead))
+        each = factor.reshape(len(factor), *ahead, *factor.shape[1:], *behind) ** exponent
         full = np.broadcast_to(each, raw.shape).reshape(len(raw), -1)
         return raw * each, np.log(full).sum(axis=1)
 
@@ -104,6 +110,14 @@ class Effects:
             value: n.Expr = n.Call("mdivide_left_tri_low", (factor, c))
             logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
             count: n.Expr = n.Call("cols", (c,)) if self.base == "matrix" else n.IntLit("1")
+        elif self.along:
+            rows, inverse = self.along == "rows", n.Call("pow", (factor, n.Unary("-", exponent)))
+            name, args = ("diag_pre", (inverse, c)) if rows else ("diag_post", (c, inverse))
+            value, count = (
+                n.Call(f"{name}_multiply", args),
+                n.Call("cols" if rows else "rows", (c,)),
+            )
+            logs = n.Call("sum", (n.Call("log", (factor,)),))
         elif kind == "vector":
             value, count = n.Binary(c, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
             logs = n.Call("sum", (n.Call("log", (factor,)),))
@@ -213,17 +227,30 @@ def _effects(program: n.Program) -> Iterator[Effects]:
     parameters = {d.name: d for d in program.parameters}
     found: set[tuple[str, tuple[int, ...]]] = set()
     for product in _products(program):
-        for scaled, factor in ((product.right, product.left), (product.left, product.right)):
-            effects = _scaled(bare(scaled), bare(factor), parameters)
-            if effects is None or (scaled is product.left and _base(factor) == "matrix"):
-                continue
+        for effects in _of_product(product, parameters):
             parts = {effects.part, ()} if effects.part else {p for _, p in found} | {()}
             if not any((effects.name, part) in found for part in parts):
                 found.add((effects.name, effects.part))
                 yield effects
 
 
-def _products(program: n.Program) -> Iterator[n.Binary]:
+def _of_product(product: n.Binary | n.Call, parameters: Mapping[str, n.Decl]) -> Iterator[Effects]:
+    """The raw effects that a product scales: one factor or the other."""
+    if isinstance(product, n.Call):
+        one, other = (bare(e) for e in product.args)
+        rows = product.name == "diag_pre_multiply"
+        scaled, factor = (other, one) if rows else (one, other)
+        along = _along(scaled, factor, "rows" if rows else "columns", parameters)
+        yield from () if along is None else (along,)
+        return
+    for scaled, factor in ((product.right, product.left), (product.left, product.right)):
+        each = _each(bare(scaled), bare(factor), parameters)
+        effects = each or _scaled(bare(scaled), bare(factor), parameters)
+        if effects is not None and not (scaled is product.left and _base(factor) == "matrix"):
+            yield effects
+
+
+def _products(program: n.Program) -> Iterator[n.Binary | n.Call]:
     """All products of parameters, also those in functions that return one expression."""
     functions = {f.name: f for f in program.functions if f.body is not None}
     for s in (*program.transformed_parameters, *program.model):
@@ -231,7 +258,12 @@ def _products(program: n.Program) -> Iterator[n.Binary]:
             here: Iterable[n.Node] = (node,)
             if isinstance(node, n.Call) and node.name in functions:
                 here = _returned(functions[node.name], node.args)
-            yield from (x for x in here if isinstance(x, n.Binary) and x.op in ("*", ".*"))
+            yield from (
+                x
+                for x in here
+                if (isinstance(x, n.Binary) and x.op in ("*", ".*"))
+                or (isinstance(x, n.Call) and x.name in _DIAGONAL)
+            )
 
 
 def _returned(function: n.FunDef, args: tuple[n.Expr, ...]) -> Iterator[n.Node]:
@@ -261,6 +293,46 @@ def _scaled(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) ->
     whole = not depth and not part and len(indices) <= (kind == "real")
     fits = decl.size.base in _SCALED_BY[kind] and (whole or len(part) == len(indices) == depth)
     return Effects(decl.name, part, factor, decl.size.base) if fits else None
+
+
+def _each(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) -> Effects | None:
+    """The effects of ``s[k] * z[, k]``, ``s[k] * z[j, k]`` or ``s[k] * col(z, k)``, any k.
+
+    Rows in place of columns likewise.
+    """
+    match factor:
+        case n.Index(base=scales, indices=(n.Single(index=n.Var()) as k,)):
+            pass
+        case _:
+            return None
+    match scaled:
+        case n.Call(name="col" | "row" as name, args=(whole, at)):
+            places = (n.All(), n.Single(at)) if name == "col" else (n.Single(at),)
+        case n.Index(base=whole, indices=places):
+            pass
+        case _:
+            return None
+    if k not in places or len(places) > 2:
+        return None
+    return _along(whole, scales, "rows" if places.index(k) == 0 else "columns", parameters)
+
+
+def _along(
+    scaled: n.Expr, factor: n.Expr, along: str, parameters: Mapping[str, n.Decl]
+) -> Effects | None:
+    """The effects of a matrix whose rows or columns are scaled by a vector of as many numbers."""
+    match scaled, factor:
+        case n.Var(name=name), n.Var(name=scales) if {name, scales} <= parameters.keys():
+            matrix, vector = parameters[name], parameters[scales]
+        case _:
+            return None
+    plain = not matrix.size.array and matrix.size.base == "matrix"
+    if not plain or matrix.constraint.kind != "none" or vector.size.base != "vector":
+        return None
+    size = matrix.size.sizes[0 if along == "rows" else 1]
+    if not _is_factor(factor, parameters) or vector.size.sizes != (size,):
+        return None
+    return Effects(name, (), factor, "matrix", along)
 
 
 def _is_factor(e: n.Expr, parameters: Mapping[str, n.Decl]) -> bool:

@@ -47,6 +47,43 @@ PROGRAMS = {
         " model { z ~ std_normal(); s ~ normal(0, 1); sum(s .* z) ~ normal(1, 0.1); }",
         [("z", ())],
     ),
+    "columns, in a loop": (
+        "parameters { matrix[4, 2] z; vector<lower=0>[2] s; vector[2] m; }"
+        " transformed parameters { matrix[4, 2] b; for (k in 1:2) b[, k] = m[k] + s[k] * z[, k]; }"
+        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1); m ~ normal(0, 1);"
+        " sum(b) ~ normal(1, 0.1); }",
+        [("z", ())],
+    ),
+    "columns by name": (
+        "parameters { matrix[4, 2] z; vector<lower=0>[2] s; }"
+        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1);"
+        " for (i in 1:2) sum(s[i] * col(z, i)) ~ normal(i, 0.1); }",
+        [("z", ())],
+    ),
+    "elements of rows": (
+        "parameters { matrix[2, 4] z; vector<lower=0>[2] s; }"
+        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1);"
+        " for (i in 1:2) for (j in 1:4) target += -square(z[i, j] * s[i] - 1); }",
+        [("z", ())],
+    ),
+    "rows": (
+        "parameters { matrix[2, 4] z; vector<lower=0>[2] s; }"
+        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1);"
+        " for (i in 1:2) sum(s[i] * z[i]) ~ normal(i, 0.1); }",
+        [("z", ())],
+    ),
+    "columns by a diagonal matrix": (
+        "parameters { matrix[4, 2] z; vector<lower=0>[2] s; }"
+        " transformed parameters { matrix[4, 2] b = diag_post_multiply(z, s); }"
+        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1); sum(b) ~ normal(1, 0.1); }",
+        [("z", ())],
+    ),
+    "rows by a diagonal matrix": (
+        "parameters { matrix[2, 4] z; vector<lower=0>[2] s; }"
+        " transformed parameters { matrix[2, 4] b = diag_pre_multiply(s, z); }"
+        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1); sum(b) ~ normal(1, 0.1); }",
+        [("z", ())],
+    ),
     "correlated effects": (CORRELATED, [("z", ())]),
     "a Cholesky factor": (
         "parameters { vector[2] z; cholesky_factor_cov[2] L; }"
@@ -93,6 +130,10 @@ def test_the_density_is_that_of_the_program(name):
         "parameters { vector[3] z; real<lower=0, upper=1> s; } model { target += -sum(s * z); }",
         "parameters { vector[3] z; real<lower=1> s; } model { target += -sum(s * z); }",
         "data { real s; } parameters { vector[3] z; } model { target += -sum(square(s * z)); }",
+        "parameters { matrix[2, 3] z; vector<lower=0>[4] s; }"
+        " model { for (k in 1:3) target += -sum(square(s[k] * z[, k])); }",
+        "parameters { matrix[2, 3] z; vector<lower=0>[3] s; }"
+        " model { for (k in 1:2) for (j in 1:2) target += -sum(square(s[k] * z[, j])); }",
     ],
 )
 def test_nothing_is_moved_by_other_factors(code):
