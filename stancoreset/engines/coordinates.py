@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ import numpy as np
 from stancoreset.engines.base import BoundModel, Closing, Float, SampleResult, parameter_names
 from stancoreset.engines.metric import DENSE_PARAMETERS, score_divergence
 from stancoreset.errors import StancoresetError
-from stancoreset.stan import Centring
+from stancoreset.stan import Centring, Shifts
 
 __all__ = ["Coordinates", "coordinates_for", "halfway"]
 
@@ -57,19 +58,22 @@ class Coordinates(Closing):
     centring : Centring or None
     exponents : tuple of float
         How far each of its effects is centred.
+    shifts : mapping
+        By how much of which parameters they are shifted.
     """
 
     own: BoundModel
     bound: BoundModel
     centring: Centring | None = None
     exponents: tuple[float, ...] = ()
+    shifts: Shifts = field(default_factory=dict)
 
     def of(self, draws: Float) -> Float:
         """Draws in the program's coordinates (S, P) → in those of NUTS."""
-        return _moved(self.own, draws, self.centring, self.exponents)
+        return _moved(self.own, draws, self.centring, self.exponents, self.shifts)
 
     def back(self, points: Float) -> Float:
-        """The inverse of `of`, for factors that have powers."""
+        """The inverse of `of`, for factors that have powers, without shifts."""
         return _moved(self.own, points, self.centring, [-x for x in self.exponents])
 
     def fallen(self, points: Float) -> set[int]:
@@ -122,17 +126,19 @@ def coordinates_for(
     own: BoundModel,
     near: Float | None,
     centring: Centring | None,
-    bind: Callable[[tuple[float, ...]], BoundModel],
+    bind: Callable[[tuple[float, ...], Shifts], BoundModel],
 ) -> Coordinates:
     """The coordinates in which draws `near` the posterior are closest to a Gaussian.
 
-    `bind` gives the density in which some effects are centred. Without draws, or effects that could
-    be centred, the program's own coordinates are taken.
+    `bind` gives the density in which some effects are centred and shifted. Without draws, or
+    effects that could be centred, the program's own coordinates are taken.
     """
-    exponents = () if near is None or centring is None else _chosen(own, near, centring, bind)
+    if near is None or centring is None:
+        return Coordinates(own, own)
+    exponents, shifts = _chosen(own, near, centring, bind)
     if not any(exponents):
         return Coordinates(own, own)
-    return Coordinates(own, bind(exponents), centring, exponents)
+    return Coordinates(own, bind(exponents, shifts), centring, exponents, shifts)
 
 
 def halfway(
@@ -168,30 +174,33 @@ def _chosen(
     own: BoundModel,
     near: Float,
     centring: Centring,
-    bind: Callable[[tuple[float, ...]], BoundModel],
-) -> tuple[float, ...]:
-    """The exponents that save most, one after the other."""
+    bind: Callable[[tuple[float, ...], Shifts], BoundModel],
+) -> tuple[tuple[float, ...], Shifts]:
+    """The exponents and shifts that save most, of one effect after the other."""
     dense = near.shape[1] <= DENSE_PARAMETERS
     enough = max(_LOOKED_AT, _PER_PARAMETER * near.shape[1] * dense)
     draws = near[:: max(1, len(near) // enough)][:enough]
     values = own.constrain(draws)
 
-    def apart(exponents: tuple[float, ...]) -> Float:
-        with bind(exponents) as bound:
-            moved = _moved(own, draws, centring, exponents)
+    def apart(exponents: tuple[float, ...], shifts: Shifts) -> Float:
+        with bind(exponents, shifts) as bound:
+            moved = _moved(own, draws, centring, exponents, shifts)
             return score_divergence(moved, bound.log_density_gradient(moved)[1])
 
-    chosen = (0.0,) * len(centring.effects)
+    chosen: tuple[tuple[float, ...], Shifts] = (0.0,) * len(centring.effects), {}
     least = score_divergence(draws, own.log_density_gradient(draws)[1])
     for i, effects in enumerate(centring.effects):
+        exponents, shifts = chosen
         for exponent in effects.exponents(values)[1:]:
-            tried = (*chosen[:i], exponent, *chosen[i + 1 :])
-            found = apart(tried)
-            _log.debug(
-                "%s ^ %g: %.1f apart, was %.1f", effects.name, exponent, found.mean(), least.mean()
-            )
-            if _saves(least, found):
-                chosen, least = tried, found
+            further = (*exponents[:i], exponent, *exponents[i + 1 :])
+            # A dense metric knows where effects meet their mean.
+            by = {} if dense else centring.shift_of(i, values, exponent)
+            for tried in (shifts, {**shifts, **by}) if by else (shifts,):
+                found = apart(further, tried)
+                what = f"{effects.name} ^ {exponent:g}{', shifted' * (tried is not shifts)}"
+                _log.debug("%s: %.1f apart, was %.1f", what, found.mean(), least.mean())
+                if _saves(least, found):
+                    chosen, least = (further, tried), found
     return chosen
 
 
@@ -211,10 +220,14 @@ def _mean_square(effects: Float) -> Float:
 
 
 def _moved(
-    own: BoundModel, draws: Float, centring: Centring | None, exponents: Sequence[float]
+    own: BoundModel,
+    draws: Float,
+    centring: Centring | None,
+    exponents: Sequence[float],
+    shifts: Shifts = MappingProxyType({}),
 ) -> Float:
     """Draws with some effects centred."""
     if centring is None:
         return draws
-    values, _ = centring.moved(own.constrain(draws), exponents)
+    values, _ = centring.moved(own.constrain(draws), exponents, shifts)
     return own.unconstrain(values)

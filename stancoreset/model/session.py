@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -81,6 +82,7 @@ from stancoreset.stan import (
     Controlled,
     Labels,
     NamedData,
+    Shifts,
     StanProgram,
     centring,
     labels_of,
@@ -684,7 +686,7 @@ class Session:
 
     def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
-        return coordinates_for(bound, near, self._centring, lambda some: self._moved(data, some))
+        return coordinates_for(bound, near, self._centring, partial(self._moved, data))
 
     def halfway(
         self, data: StanData, rise: Callable[[Coordinates], Float]
@@ -711,12 +713,14 @@ class Session:
             return None
         return centring(StanProgram.from_code(self.controlled.code).tree)
 
-    def _moved(self, data: StanData, exponents: tuple[float, ...]) -> BoundModel:
-        """The density in which some effects are centred."""
+    def _moved(
+        self, data: StanData, exponents: tuple[float, ...], shifts: Shifts = MappingProxyType({})
+    ) -> BoundModel:
+        """The density in which some effects are centred and shifted."""
         assert self._centring is not None
         compiled = self.engine.compile(self._centring.code, name=self.program.program.name)
         moved = CompiledWithControl(compiled, self.controlled)
-        return moved.bind({**data, **self._centring.data(exponents)})
+        return moved.bind({**data, **self._centring.data(exponents, shifts)})
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion

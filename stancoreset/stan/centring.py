@@ -14,12 +14,21 @@ other model, whatever its prior of z; what it gains is for draws to say. Factors
 of scales, and Cholesky factors of covariances, with which brms writes correlated effects: these
 have no powers, and λ is 0 or 1. They scale all effects at once, and where one of their scales may
 be near zero, centring all of them makes a funnel: λ is 1 only if the whole diagonal is known well.
+
+Effects that the rows know better than their mean meet it on another ridge: where the rows see
+m + c_k, m goes up as all c_k go down, and the ridge is the narrower the more effects there are. In
+c_k + a m, with a near one, it does not exist. `centring` offers such *shifts*,
+
+    c = s^λ z + Σ_q a_q φ_q,
+
+by all parameters φ that may take any value; the numbers a are data, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,7 +37,7 @@ from numpy.typing import NDArray
 from stancoreset.stan.syntax import Names, bare, printer
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Centring", "Effects", "centring"]
+__all__ = ["Centring", "Effects", "Shifts", "centring"]
 
 Float = NDArray[np.float64]
 
@@ -44,6 +53,12 @@ _DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
 _KNOWN = 0.3
 # Effects, fewer of which may have one sign by chance.
 _ENOUGH = 5
+# Elements of φ, more of which are effects themselves, and draws for each in a regression on them.
+_SHORT, _DRAWS = 20, 10
+# What the names of shifts and of their sizes begin with.
+_NAMES = ("shift", "shift_rows", "shift_columns")
+#: Matrices, kinds of effects × elements of φ, by the effects' number and φ's name.
+Shifts = Mapping[tuple[int, str], Float]
 
 
 @dataclass(frozen=True)
@@ -88,8 +103,22 @@ class Effects:
         """z, at values (S, *shape) by name."""
         return values[self.name][_place(self.part)]
 
+    @property
+    def kinds(self) -> int | None:
+        """The axis, from 1, along which effects are of several kinds; None if all are of one."""
+        if self.along:
+            return 1 if self.along == "rows" else 2
+        return None if self.has_powers else 1
+
+    def means(self, values: Mapping[str, Float], exponent: float) -> Float:
+        """Mean of the scaled effects of each kind in every draw, (S, kinds)."""
+        scaled = self.moved(values, exponent)[0]
+        kept = 0 if self.kinds is None else self.kinds
+        axes = tuple(axis for axis in range(1, scaled.ndim) if axis != kept)
+        return scaled.mean(axis=axes).reshape(len(scaled), -1)
+
     def moved(self, values: Mapping[str, Float], exponent: float) -> tuple[Float, Float]:
-        """c, and the log of its Jacobian |dc/dz|, at values (S, *shape) by name."""
+        """s^λ z, and the log of its Jacobian, at values (S, *shape) by name."""
         raw, factor = self.raw(values), _value(self.factor, values)
         if factor.ndim == 3:
             matrix = raw if raw.ndim == 3 else raw[..., None]
@@ -102,34 +131,83 @@ class Effects:
         full = np.broadcast_to(each, raw.shape).reshape(len(raw), -1)
         return raw * each, np.log(full).sum(axis=1)
 
-    def statements(self, raw: str, exponent: n.Expr) -> tuple[n.Stmt, n.Stmt]:
-        """What computes z from c, a variable `raw`, and what adds the log Jacobian."""
-        z, c = (_indexed(name, self.part) for name in (self.name, raw))
+    def shifted(self, shift: Float, ndim: int) -> Float:
+        """Shifts (S, kinds) in the places of effects with so many axes."""
+        if self.kinds is None:
+            return shift.reshape(len(shift), *(1,) * (ndim - 1))
+        return (
+            shift[:, None] if self.kinds == 2 else shift.reshape(*shift.shape, *(1,) * (ndim - 2))
+        )
+
+    def statements(self, exponent: n.Expr) -> tuple[n.Stmt, n.Stmt]:
+        """What computes z from c, which stands in its place, and what adds the log Jacobian."""
+        z = _indexed(self.name, self.part)
         factor, kind = self.factor, self.factor.type.base
         if kind == "matrix":
-            value: n.Expr = n.Call("mdivide_left_tri_low", (factor, c))
+            value: n.Expr = n.Call("mdivide_left_tri_low", (factor, z))
             logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
-            count: n.Expr = n.Call("cols", (c,)) if self.base == "matrix" else n.IntLit("1")
+            count: n.Expr = n.Call("cols", (z,)) if self.base == "matrix" else n.IntLit("1")
         elif self.along:
             rows, inverse = self.along == "rows", n.Call("pow", (factor, n.Unary("-", exponent)))
-            name, args = ("diag_pre", (inverse, c)) if rows else ("diag_post", (c, inverse))
+            name, args = ("diag_pre", (inverse, z)) if rows else ("diag_post", (z, inverse))
             value, count = (
                 n.Call(f"{name}_multiply", args),
-                n.Call("cols" if rows else "rows", (c,)),
+                n.Call("cols" if rows else "rows", (z,)),
             )
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         elif kind == "vector":
-            value, count = n.Binary(c, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
+            value, count = n.Binary(z, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         else:
-            value = n.Binary(c, "/", n.Call("pow", (factor, exponent)))
-            count = n.Call("num_elements", (c,))
+            value = n.Binary(z, "/", n.Call("pow", (factor, exponent)))
+            count = n.Call("num_elements", (z,))
             logs = n.Call("log", (factor,))
         less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", exponent), "*", count), "*", logs))
         blocks = (n.Block((s,)) for s in (n.Assign(z, "=", value), less))
         asked = n.Binary(exponent, ">", n.IntLit("0"))
         back, jacobian = (n.If(asked, block) for block in blocks)
         return back, jacobian
+
+    def unshift(self, shift: _Shift) -> n.Stmt:
+        """What takes a shift from c, if it has rows."""
+        z = _indexed(self.name, self.part)
+        by = n.Var(shift.by.name)
+        column = n.Call("rep_vector", (by, n.IntLit("1"))) if shift.by.size.base == "real" else by
+        kinds: n.Expr = n.Binary(n.Var(shift.name), "*", column)
+        if self.kinds is None:
+            amount: n.Expr = n.Index(kinds, (n.Single(n.IntLit("1")),))
+        elif self.kinds == 2:
+            amount = n.Call("rep_matrix", (n.Transpose(kinds), n.Call("rows", (z,))))
+        elif self.base == "matrix":
+            amount = n.Call("rep_matrix", (kinds, n.Call("cols", (z,))))
+        else:
+            amount = kinds
+        less = n.Assign(z, "=", n.Binary(z, "-", amount))
+        return n.If(n.Binary(n.Var(shift.rows), ">", n.IntLit("0")), n.Block((less,)))
+
+
+@dataclass(frozen=True)
+class _Shift:
+    """The matrix, kinds of effects × elements of φ, of one shift, and the names of its sizes."""
+
+    effects: int
+    by: n.Decl
+    name: str
+    rows: str
+    columns: str
+
+    @property
+    def declarations(self) -> tuple[n.Decl, ...]:
+        """Of the data, sizes first."""
+        sizes = self.rows, self.columns
+        none = n.Constraint("bounds", n.IntLit("0"))
+        matrix = n.SizedType("matrix", (), tuple(map(n.Var, sizes)))
+        whole = (n.Decl(size, n.SizedType("int"), none) for size in sizes)
+        return (*whole, n.Decl(self.name, matrix))
+
+    def data(self, amount: Float) -> dict[str, Any]:
+        """The same with values: of no rows if nothing is shifted."""
+        return {self.rows: amount.shape[0], self.columns: amount.shape[1], self.name: amount}
 
 
 @dataclass(frozen=True)
@@ -145,16 +223,44 @@ class Centring:
         Name of the exponents in the data.
     raw : mapping of str to str
         The parameter that stands for each one whose effects can be moved.
+    shifts : tuple
+        The data of each shift.
     """
 
     code: str = field(repr=False)
     effects: tuple[Effects, ...]
     asked: str
     raw: Mapping[str, str]
+    shifts: tuple[_Shift, ...] = ()
 
-    def data(self, exponents: Sequence[float]) -> dict[str, Any]:
+    def data(
+        self, exponents: Sequence[float], shifts: Shifts = MappingProxyType({})
+    ) -> dict[str, Any]:
         """Data that move `effects`; those with exponent 0 stay."""
-        return {self.asked: np.array(exponents, dtype=np.float64)}
+        found: dict[str, Any] = {self.asked: np.array(exponents, dtype=np.float64)}
+        for one in self.shifts:
+            found |= one.data(shifts.get((one.effects, one.by.name), np.zeros((0, 0))))
+        return found
+
+    def shift_of(self, number: int, values: Mapping[str, Float], exponent: float) -> Shifts:
+        """Shifts of some effects, by a regression of their means on all φ, of draws (S, *shape).
+
+        Without them effects would go down where φ goes up.
+        """
+        by = [one.by.name for one in self.shifts if one.effects == number]
+        columns = {name: values[name].reshape(len(values[name]), -1) for name in by}
+        columns = {name: c for name, c in columns.items() if 0 < c.shape[1] <= _SHORT}
+        if not columns:
+            return {}
+        means, phi = self.effects[number].means(values, exponent), np.hstack(list(columns.values()))
+        if len(phi) < _DRAWS * phi.shape[1]:
+            return {}
+        slopes = np.linalg.lstsq(phi - phi.mean(axis=0), means - means.mean(axis=0))[0]
+        ends = np.cumsum([c.shape[1] for c in columns.values()])[:-1]
+        return {
+            (number, name): -part.T
+            for name, part in zip(columns, np.split(slopes, ends), strict=True)
+        }
 
     def one_sided(self, values: Mapping[str, Float]) -> bool:
         """Whether effects with a common factor lie on one side of zero, at values (1, *shape).
@@ -165,17 +271,25 @@ class Centring:
         return any(z.size >= _ENOUGH and np.mean(z) ** 2 > np.var(z) for z in raw)
 
     def moved(
-        self, values: Mapping[str, Float], exponents: Sequence[float]
+        self,
+        values: Mapping[str, Float],
+        exponents: Sequence[float],
+        shifts: Shifts = MappingProxyType({}),
     ) -> tuple[dict[str, Float], Float]:
         """Parameters (S, *shape) by name, with c in place of z, and the log Jacobian (S,)."""
         found = dict(values)
         total = np.zeros(len(next(iter(values.values()))))
-        for effects, exponent in zip(self.effects, exponents, strict=True):
+        for number, (effects, exponent) in enumerate(zip(self.effects, exponents, strict=True)):
             if exponent:
                 at = _place(effects.part)
                 if found[effects.name] is values[effects.name]:
                     found[effects.name] = np.array(values[effects.name])
-                found[effects.name][at], jacobian = effects.moved(values, exponent)
+                scaled, jacobian = effects.moved(values, exponent)
+                for (which, name), amount in shifts.items():
+                    if which == number:
+                        by = values[name].reshape(len(scaled), -1) @ amount.T
+                        scaled = scaled + effects.shifted(by, scaled.ndim)
+                found[effects.name][at] = scaled
                 total += jacobian
         return found, total
 
@@ -202,21 +316,41 @@ def centring(program: n.Program) -> Centring | None:
         replace(d, constraint=n.Constraint(), value=n.Var(raw[name])) for name, d in moved.items()
     ]
     each = (_indexed(asked, (i + 1,)) for i in range(len(effects)))
-    pairs = [e.statements(raw[e.name], exponent) for e, exponent in zip(effects, each, strict=True)]
+    pairs = [e.statements(exponent) for e, exponent in zip(effects, each, strict=True)]
+    means = [d for d in program.parameters if d.name not in moved and _is_free(d)]
+    shifts = [
+        _Shift(i, d, *(names.fresh(f"{what}_{i + 1}_{d.name}") for what in _NAMES))
+        for i in range(len(effects))
+        for d in means
+    ]
     bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
     size = n.SizedType("real", (n.IntLit(str(len(effects))),))
     changed = replace(
         program,
-        data=(*program.data, n.Decl(asked, size, bounds)),
+        data=(
+            *program.data,
+            n.Decl(asked, size, bounds),
+            *(d for shift in shifts for d in shift.declarations),
+        ),
         parameters=tuple(replace(d, name=raw.get(d.name, d.name)) for d in program.parameters),
         transformed_parameters=(
             *declared,
+            *(effects[shift.effects].unshift(shift) for shift in shifts),
             *(back for back, _ in pairs),
             *program.transformed_parameters,
         ),
         model=(*program.model, *(jacobian for _, jacobian in pairs)),
     )
-    return Centring(printer.program(changed), effects, asked, raw)
+    return Centring(printer.program(changed), effects, asked, raw, tuple(shifts))
+
+
+def _is_free(decl: n.Decl) -> bool:
+    """Whether a parameter is a number or a vector that may take any value."""
+    return (
+        decl.constraint.kind == "none"
+        and not decl.size.array
+        and decl.size.base in ("real", "vector")
+    )
 
 
 def _effects(program: n.Program) -> Iterator[Effects]:

@@ -40,7 +40,7 @@ def drawn(error):
     near = first.unconstrained.reshape(-1, own.n_params)
     bound = ENGINE.compile(moving.code)
     with coordinates_for(
-        own, near, moving, lambda some: bound.bind({**data, **moving.data(some)})
+        own, near, moving, lambda *some: bound.bind({**data, **moving.data(*some)})
     ) as moving_in:
         metric = inverse_metric(moving_in.of(near))
         options = {"chains": 4, "iter_sampling": 2_000, "inv_metric": metric, "seed": 2}
@@ -142,8 +142,8 @@ def test_scores_see_a_funnel_that_volumes_do_not():
     near = own.sample(seed=1, chains=4, iter_sampling=500, adapt_delta=0.99).unconstrained
     near = near.reshape(-1, own.n_params)
 
-    def bind(some):
-        return bound.bind({**data, **moving.data(some)})
+    def bind(*some):
+        return bound.bind({**data, **moving.data(*some)})
 
     steps = {}
     for exponent in (0.0, 0.5, 1.0):

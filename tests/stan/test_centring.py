@@ -23,9 +23,10 @@ model { sd ~ normal(0, 1); to_vector(z) ~ std_normal(); b ~ normal(sum(r), 1); }
 #: Programs, and the effects that each can move, with their factors.
 PROGRAMS = {
     "a scale": (
-        "parameters { vector[3] z; real<lower=0> s; }"
+        "parameters { vector[3] z; real<lower=0> s; real m; vector[2] b; }"
         " transformed parameters { vector[3] r = z * s; }"
-        " model { z ~ std_normal(); s ~ normal(0, 1); sum(r) ~ normal(1, 0.1); }",
+        " model { z ~ std_normal(); s ~ normal(0, 1); m ~ normal(0, 1); b ~ normal(0, 1);"
+        " sum(m + r) ~ normal(1, 0.1); }",
         [("z", ())],
     ),
     "parts of arrays, as brms writes them": (
@@ -79,15 +80,17 @@ PROGRAMS = {
         [("z", ())],
     ),
     "rows by a diagonal matrix": (
-        "parameters { matrix[2, 4] z; vector<lower=0>[2] s; }"
+        "parameters { matrix[2, 4] z; vector<lower=0>[2] s; real m; }"
         " transformed parameters { matrix[2, 4] b = diag_pre_multiply(s, z); }"
-        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1); sum(b) ~ normal(1, 0.1); }",
+        " model { to_vector(z) ~ std_normal(); s ~ normal(0, 1); m ~ normal(0, 1);"
+        " sum(m + b) ~ normal(1, 0.1); }",
         [("z", ())],
     ),
     "correlated effects": (CORRELATED, [("z", ())]),
     "a Cholesky factor": (
-        "parameters { vector[2] z; cholesky_factor_cov[2] L; }"
-        " model { z ~ std_normal(); to_vector(L) ~ normal(1, 1); sum(L * z) ~ normal(1, 0.1); }",
+        "parameters { vector[2] z; cholesky_factor_cov[2] L; real m; }"
+        " model { z ~ std_normal(); to_vector(L) ~ normal(1, 1); m ~ normal(0, 1);"
+        " sum(m + L * z) ~ normal(1, 0.1); }",
         [("z", ())],
     ),
 }
@@ -107,19 +110,24 @@ def test_the_density_is_that_of_the_program(name):
     code, expected = PROGRAMS[name]
     moving = centring(StanProgram.from_code(code).tree)
     assert [(e.name, e.part) for e in moving.effects] == expected
-    data, points = DATA.get(name, {}), np.random.default_rng(1).normal(0, 0.7, (5, 20))
+    data, rng = DATA.get(name, {}), np.random.default_rng(1)
+    points = rng.normal(0, 0.7, (5, 20))
     for number, effects in enumerate(moving.effects):
         known = own_values(code, data, 0.01 * points)
         for exponent in effects.exponents(known):
             exponents = [exponent if i == number else 0.0 for i in range(len(expected))]
-            own = ENGINE.compile(code).bind(data)
-            moved = ENGINE.compile(moving.code).bind({**data, **moving.data(exponents)})
-            theta = points[:, : own.n_params]
-            values, jacobian = moving.moved(own.constrain(theta), exponents)
-            there = own.unconstrain(values)
-            assert np.allclose(there, theta) == (exponent == 0)
-            left = moved.log_density(there) + jacobian - own.log_density(theta)
-            assert np.ptp(left) < 1e-9
+            by = [one.by.name for one in moving.shifts if one.effects == number]
+            kinds = effects.means(known, exponent).shape[1]
+            amounts = {(number, name): rng.normal(size=(kinds, known[name][0].size)) for name in by}
+            for shifts in ({}, amounts) if exponent and by else ({},):
+                own = ENGINE.compile(code).bind(data)
+                moved = ENGINE.compile(moving.code).bind({**data, **moving.data(exponents, shifts)})
+                theta = points[:, : own.n_params]
+                values, jacobian = moving.moved(own.constrain(theta), exponents, shifts)
+                there = own.unconstrain(values)
+                assert np.allclose(there, theta) == (exponent == 0)
+                left = moved.log_density(there) + jacobian - own.log_density(theta)
+                assert np.ptp(left) < 1e-9
 
 
 @pytest.mark.parametrize(
