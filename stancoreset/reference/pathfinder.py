@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
@@ -120,29 +121,40 @@ def single_path(model: Climbable, start: Float, rng: np.random.Generator) -> Pat
 
     steps: list[Step] = []
     climb(density, start, max_iter=_MAX_ITER, visit=steps.append)
-    fits, rows, log_q = [], [], []
-    for step, inverse in zip(steps, inverse_hessians(steps, _HISTORY), strict=True):
-        try:
-            fit = GaussianFit(step.theta + inverse @ step.gradient, cholesky(inverse, lower=True))
-        except (LinAlgError, ValueError):
+    numbers, rows, log_q = [], [], []
+    for number, inverse in enumerate(inverse_hessians(steps, _HISTORY)):
+        fit = _at_step(steps[number], inverse)
+        if fit is None:
             continue
         noise = rng.standard_normal((_ELBO_DRAWS, model.n_params))
-        fits.append(fit)
+        numbers.append(number)  # of thousands of parameters few Gaussians fit in memory
         rows.append(fit.mean + noise @ fit.chol.T)
         log_q.append(
             -0.5 * np.sum(noise**2, axis=1)
             - np.sum(np.log(np.diag(fit.chol)))
             - 0.5 * model.n_params * np.log(2 * np.pi)
         )
-    if not fits:
+    if not numbers:
         return None
-    log_p = model.log_density(np.concatenate(rows)).reshape(len(fits), _ELBO_DRAWS)
+    log_p = model.log_density(np.concatenate(rows)).reshape(len(numbers), _ELBO_DRAWS)
     elbo = np.mean(log_p - np.array(log_q), axis=1)
     elbo[~np.isfinite(elbo)] = -np.inf
     best = int(np.argmax(elbo))
     if not np.isfinite(elbo[best]):
         return None
-    return Path(fits[best], float(elbo[best]))
+    number = numbers[best]
+    inverse = next(islice(inverse_hessians(steps, _HISTORY), number, None))
+    again = _at_step(steps[number], inverse)
+    assert again is not None
+    return Path(again, float(elbo[best]))
+
+
+def _at_step(step: Step, inverse: Float) -> GaussianFit | None:
+    """q_l of a step; None if its covariance is not positive definite."""
+    try:
+        return GaussianFit(step.theta + inverse @ step.gradient, cholesky(inverse, lower=True))
+    except (LinAlgError, ValueError):
+        return None
 
 
 def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:

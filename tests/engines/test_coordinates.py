@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from agreement import assert_agree, independent, of_draws
 from scipy import stats
+from seeds import reseeded
 
-from stancoreset.engines import climb, coordinates_for, halfway, inverse_metric
+from stancoreset.engines import Coordinates, climb, coordinates_for, halfway, inverse_metric
 from stancoreset.engines.metric import score_divergence
 from stancoreset.engines.stanli import StanliEngine
+from stancoreset.posterior import arviz
 from stancoreset.stan import StanProgram, centring
 
 EFFECTS = """
@@ -129,6 +132,55 @@ model {
   x ~ normal(s * z, 0.5); y ~ normal(t * u, 0.5);
 }
 """
+
+
+RIDGE = """
+data { int K; vector[K] y; real error; }
+parameters { vector[K] z; real<lower=0> s; real m; }
+model { z ~ std_normal(); s ~ normal(0, 1); m ~ normal(0, 10); y ~ normal(m + s * z, error); }
+"""
+
+
+@pytest.mark.fit
+def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
+    """Independent draws, with the scale on a lattice, say so; NUTS then has their moments."""
+    rng = np.random.default_rng(reseeded(4))
+    count, error, chains = 450, 0.05, 4
+    y = np.random.default_rng(3).normal(2.0, 1.0, count)
+    data = {"K": count, "y": y, "error": error}
+    lattice = np.linspace(0.5, 2.0, 3_001)
+    wide = lattice**2 + error**2
+    m_var = 1 / (count / wide + 1 / 100)
+    m_mean = m_var * y.sum() / wide
+    log_p = -0.5 * lattice**2 - 0.5 * count * np.log(wide) + 0.5 * np.log(m_var)
+    log_p += -0.5 * (y @ y) / wide + 0.5 * m_mean**2 / m_var
+    p = np.exp(log_p - log_p.max())
+    at = rng.choice(len(lattice), 1_000, p=p / p.sum())
+    s, m = lattice[at], rng.normal(m_mean[at], np.sqrt(m_var[at]))
+    own = s[:, None] / wide[at][:, None] * (y - m[:, None])
+    z = own + error / np.sqrt(wide[at])[:, None] * rng.normal(size=(len(at), count))
+    near = np.column_stack([z, np.log(s), m])
+
+    moving = centring(StanProgram.from_code(RIDGE).tree)
+    bound = ENGINE.compile(moving.code)
+    alone = ENGINE.compile(RIDGE).bind(data)
+    found = {}
+    with coordinates_for(
+        alone, near, moving, lambda *some: bound.bind({**data, **moving.data(*some)})
+    ) as inside:
+        assert inside.exponents == (1.0,)
+        assert inside.shifts[0, "m"].item() == pytest.approx(1.0, abs=0.1)
+        for shifts in (inside.shifts, {}):
+            moved = bound.bind({**data, **moving.data((1.0,), shifts)})
+            there = Coordinates(alone, moved, moving, (1.0,), shifts)
+            metric = inverse_metric(there.of(near))
+            options = {"chains": chains, "iter_sampling": 500, "inv_metric": metric, "seed": 2}
+            found[bool(shifts)] = there.sample(inits=near[:chains], **options)
+    shifted, not_shifted = (arviz.ess(found[some].variables["m"]) for some in (True, False))
+    assert shifted > 3 * not_shifted
+    quantities = {"m": m, "s": s, "z": z}
+    drawn = {name: found[True].variables[name] for name in quantities}
+    assert_agree(of_draws(drawn, *quantities), independent(quantities))
 
 
 @pytest.mark.fit
