@@ -697,6 +697,18 @@ class Session:
         """
         return halfway(self.density().bind(data), self._centring, partial(self._moved, data), rise)
 
+    def centred(self, data: StanData) -> Coordinates:
+        """A density bound to `data` with its scaled effects centred, if their factors have powers.
+
+        See `stancoreset.stan.centring`.
+        """
+        effects = () if self._centring is None else self._centring.effects
+        exponents = tuple(float(one.has_powers) for one in effects)
+        own = self.density().bind(data)
+        if not any(exponents):
+            return Coordinates(own, own)
+        return Coordinates(own, self._moved(data, exponents), self._centring, exponents)
+
     @property
     def has_scaled_effects(self) -> bool:
         """Whether the program scales effects, s z, that an engine in this process may move."""

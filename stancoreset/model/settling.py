@@ -19,10 +19,12 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from stancoreset.engines import (
     NUTS,
     BoundModel,
+    Climbable,
     Coordinates,
     Float,
     StanData,
@@ -99,6 +101,8 @@ _SUSPECTS, _SHALLOW = 2, 5
 _MANY = 0.005
 # Difference of two gradients, as a share of them, that is none.
 _ROUNDING = 1e-9
+# Draws around a rough mode, and standard deviation of scales in them, which are held there.
+_AROUND, _ROUGHLY = 300, 0.1
 # Gradients at which a whitened climb ends, and that of a prior, whose tails may be heavy.
 _SLOPE, _FLAT = 0.1, 1e-3
 
@@ -161,12 +165,17 @@ class Settling:
         session = self.session
         whole = session.seen_data(self.checked)
         with whole.sampled(self._size, np.random.default_rng(self.seed)) as few:
-            ends = self._rough_modes()
-            around, expansion = self._around(few, session.seen(self.checked, ends[:1]))
-            # Prior times quadratic has the pole as well: no climb shows where its mass is.
+            ends, around = self._rough_modes()
             near = None
-            if self._unseen.any():
-                near = around.draw(_LOOKED_AT, np.random.default_rng([self.seed, 47]))
+            if len(around):
+                # Averaged, for a Hessian at one point may be bent the wrong way.
+                near, here = around, self._here(few, session.seen(self.checked, around))
+                expansion = session.likelihood.expand(few, here, PAIRS, bent=True)
+            else:
+                gaussian, expansion = self._around(few, session.seen(self.checked, ends[:1]))
+                # Prior times quadratic has the pole as well: no climb shows where its mass is.
+                if self._unseen.any():
+                    near = gaussian.draw(_LOOKED_AT, np.random.default_rng([self.seed, 47]))
             # With many groups a turn costs little, and rows are selected under its Gaussian.
             enough = _FOR_ROWS if whole.blocks is None else _SPREAD
             best = self._turns(few, expansion, self._plausible(ends), near, enough)
@@ -212,47 +221,72 @@ class Settling:
 
     @cached_property
     def _unseen(self) -> NDArray[np.bool_]:
-        """Parameters that the prior alone knows, where what rows see are parameters as well.
-
-        At a scale of zero of effects the density has a pole, which a climb along all of them finds.
-        """
+        """Parameters that the prior alone knows, where what rows see are parameters as well."""
         full = self.full
         if self.session.likelihood is not self.session:
             return np.zeros(full.n_params, dtype=bool)
-        points = np.random.default_rng([self.seed, 53]).uniform(-1.0, 1.0, (2, full.n_params))
-        whole, prior = (some.log_density_gradient(points)[1] for some in (full, full.prior))
-        negligible = _ROUNDING * (np.abs(whole) + np.abs(prior))
-        return np.asarray(np.all(np.abs(whole - prior) <= negligible, axis=0))
+        return self._known_by_prior(full, full.prior)
 
-    def _rough_modes(self) -> Float:
+    def _known_by_prior(self, density: Climbable, prior: Climbable) -> NDArray[np.bool_]:
+        """Coordinates along which rows change nothing, (P,), at two points.
+
+        At a scale of zero of effects the density has a pole, which a climb along all of them finds.
+        """
+        rng = np.random.default_rng([self.seed, 53])
+        points = rng.uniform(-1.0, 1.0, (2, density.n_params))
+        whole, own = (some.log_density_gradient(points)[1] for some in (density, prior))
+        negligible = _ROUNDING * (np.abs(whole) + np.abs(own))
+        return np.asarray(np.all(np.abs(whole - own) <= negligible, axis=0))
+
+    def _rough_modes(self) -> tuple[Float, Float]:
         """Ends of short optimisations on a subsample, the highest first, (chains, P).
 
-        With effects centred halfway they end near the mass, in a program's own coordinates where
-        the scale is far too large.
+        They are climbs of what rows see, with scales held that are near the posterior's. Of effects
+        that the program scales, which climb as centred ones, there are draws around the first, too.
         """
+        none = np.zeros((0, self.full.n_params))
         if self.session.has_scaled_effects and not self._unseen.any():
             with suppress(ReferenceFitError):
-                half, ends = self.session.halfway(
-                    self._few, lambda some: self._ends(self._counted(some), some.of)
-                )
-                with half:
-                    return half.back(ends)
+                return self._centred_modes()
         with self._some_rows() as small:
-            return self._ends_given_scales(small) if self._unseen.any() else self._ends(small)
+            if self._unseen.any():
+                return self._given_scales(small, self.full.prior, self._unseen)[0], none
+            return self._ends(small), none
 
-    def _ends_given_scales(self, small: BoundModel | FullData) -> Float:
-        """The same where effects are parameters: ends of climbs with what rows do not see held."""
-        full, unseen, chains = self.full, self._unseen, self.nuts.chains
-        scales = unseen & np.isin([n.partition(".")[0] for n in full.param_names], self._positive)
-        top = marginal_mode(small, full.prior, unseen, scales, self.seed)
-        if full.blocks is not None:
-            return np.tile(top, (chains, 1))
-        ends = [top]
-        for chain in range(1, chains):
-            rng = np.random.default_rng([self.seed, 67, chain])
-            start = np.where(unseen, top, stan_init(small, rng))
-            ends.append(ascend(small, start, unseen))
-        return np.array(ends)[np.argsort(-small.log_density(np.array(ends)), kind="stable")]
+    def _centred_modes(self) -> tuple[Float, Float]:
+        """The same with scaled effects centred, in the program's coordinates."""
+        session, none = self.session, self.session.no_rows(self.checked)
+        with session.centred(self._few) as rows, session.centred(none) as prior:
+            density = self._counted(rows)
+            unseen = self._known_by_prior(density, prior.bound)
+            if not unseen.any():
+                raise ReferenceFitError("rows see the scales of effects")
+            ends, q = self._given_scales(density, prior.bound, unseen)
+            away = q.draw(_AROUND, np.random.default_rng([self.seed, 47])) - q.mean
+            return rows.back(ends), rows.back(q.mean + np.where(unseen, _ROUGHLY, 1.0) * away)
+
+    def _given_scales(
+        self,
+        density: BoundModel | FullData | CountedDensity,
+        prior: BoundModel,
+        unseen: NDArray[np.bool_],
+    ) -> tuple[Float, GaussianFit]:
+        """Ends of climbs given the marginal mode of what rows do not see, and a Gaussian there."""
+        names = [name.partition(".")[0] for name in density.param_names]
+        scales = unseen & np.isin(names, self._positive)
+        q = marginal_mode(density, prior, unseen, scales, self.seed)
+        ends, free = [q.mean], sparse.diags_array((~unseen).astype(float))
+        for chain in range(1, self.nuts.chains):
+            start = stan_init(density, np.random.default_rng([self.seed, 67, chain]))
+            around = GaussianFit(np.where(unseen, q.mean, start), free)
+            moved = climb(
+                around.whitened(density.log_density_gradient),
+                np.zeros(len(start)),
+                max_iter=_ITERATIONS,
+            )
+            ends.append(around.mean + free @ moved.theta)
+        order = np.argsort(-density.log_density(np.array(ends)), kind="stable")
+        return np.array(ends)[order], q
 
     @property
     def _positive(self) -> list[str]:
@@ -268,23 +302,11 @@ class Settling:
         density = self.full.log_density(ends)
         return ends[density >= np.max(density) - self.full.n_params]
 
-    def _ends(
-        self,
-        small: BoundModel | FullData | CountedDensity,
-        of: Callable[[Float], Float] = np.asarray,
-    ) -> Float:
-        """Ends of short optimisations of one density, the highest first.
-
-        Its coordinates are functions `of` the program's.
-        """
-        chains, first = self.nuts.chains, self._mode_of_prior
+    def _ends(self, small: BoundModel | FullData) -> Float:
+        """Ends of short optimisations along all parameters, the highest first."""
+        chains = self.nuts.chains
         ends, message = ends_of_climbs(
-            small,
-            self.seed,
-            chains,
-            2 * chains,
-            _ITERATIONS,
-            first=None if first is None else of(first[None])[0],
+            small, self.seed, chains, 2 * chains, _ITERATIONS, first=self._mode_of_prior
         )
         if not len(ends):
             raise ReferenceFitError(f"no rough mode was found: {message}")

@@ -25,7 +25,7 @@ from stancoreset.engines import BoundModel, Climbable, Float
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.laplace import gaussian_at, hessian_width
-from stancoreset.rows import AnyMatrix, FullData, Hessians, Matrix, is_sparse
+from stancoreset.rows import AnyMatrix, CountedDensity, FullData, Hessians, Matrix, is_sparse
 
 __all__ = ["marginal_mode"]
 
@@ -38,17 +38,19 @@ _PAIRS = 8
 
 
 def marginal_mode(
-    density: BoundModel | FullData,
+    density: BoundModel | FullData | CountedDensity,
     prior: Climbable,
     unseen: NDArray[np.bool_],
     scales: NDArray[np.bool_],
     seed: int,
-) -> Float:
-    """The marginal mode of what rows do not see, and the mode of what they see there, (P,).
+) -> GaussianFit:
+    """What rows see, given the marginal mode of what they do not see: N(θ̂_φ, Σ_φ) there.
+
+    Its mean, (P,), is the mode; coordinates that rows do not see are by themselves, of width one.
 
     Parameters
     ----------
-    density : BoundModel or FullData
+    density : BoundModel, FullData or CountedDensity
         The log posterior density of all rows, or of some in their place.
     prior : Climbable
         The log prior density.
@@ -83,13 +85,15 @@ def marginal_mode(
         here = given(rest)
         if moved <= _STILL:
             break
-    return here.mean
+    return here
 
 
 class _Conditional:
     """φ ↦ N(θ̂_φ, Σ_φ), a Gaussian in all coordinates, in which those of φ are by themselves."""
 
-    def __init__(self, density: BoundModel | FullData, held: NDArray[np.bool_]) -> None:
+    def __init__(
+        self, density: BoundModel | FullData | CountedDensity, held: NDArray[np.bool_]
+    ) -> None:
         self._density = density
         self._held = held
         if isinstance(density, FullData):

@@ -118,6 +118,7 @@ class CountedDensity:
         self._costs = costs
         self._share = share
         self.n_params = bound.n_params
+        self.param_names = bound.param_names
 
     def log_density(self, draws: Float) -> Float:
         """See `BoundModel.log_density`."""
