@@ -106,6 +106,8 @@ class Coordinates(Closing):
         result = self.bound.sample(inits=moved, **options)
         names = parameter_names(self.own)
         shape = result.unconstrained.shape
+        # Of thousands of parameters each copy of the draws is hundreds of megabytes.
+        result = replace(result, unconstrained=np.empty(0))
         flat = {k: result.variables[k].reshape(-1, *result.variables[k].shape[2:]) for k in names}
         extra = set(self.centring.raw.values())
         order = [*names, *(k for k in result.variables if k not in (*names, *extra))]

@@ -345,9 +345,12 @@ def centring(program: n.Program) -> Centring | None:
 
 
 def _is_free(decl: n.Decl) -> bool:
-    """Whether a parameter is a number or a vector that may take any value."""
+    """Whether a parameter is a number or a vector whose elements may take any value.
+
+    Those that are ordered are the thresholds of ordinal outcomes.
+    """
     return (
-        decl.constraint.kind == "none"
+        decl.constraint.kind in ("none", "affine", "ordered")
         and not decl.size.array
         and decl.size.base in ("real", "vector")
     )
