@@ -78,6 +78,8 @@ _OTHERS: Mapping[str, Case] = {
         {"size": 100},
         share=0.995,
     ),
+    "hand_shops": _of("hand_shops", simulated.shops, 0.0, 30),
+    "hand_shops_raw": _of("hand_shops_raw", simulated.shops, 0.0, 30),
 }
 _HAND = HERE.parent / "stan" / "weave_programs"
 _CENTRED = HERE.parent / "calibration" / "programs" / "hierarchical_centred.stan"

@@ -22,6 +22,7 @@ __all__ = [
     "negative_binomial",
     "ordinal_groups",
     "poisson_by_rstanarm",
+    "shops",
     "student_groups",
     "student_spline",
     "weibull_groups",
@@ -201,3 +202,12 @@ def hierarchical(n: int, number: int, seed: Seed = 0) -> Data:
     effect, x = rng.normal(size=number) * 0.8, rng.normal(size=(n, 3))
     y = _yes(rng, -1 + effect[g] + x @ [0.5, -0.5, 0.3])
     return {"N": n, "D": 3, "J": number, "X": x, "g": g + 1, "y": y}
+
+
+def shops(n: int = 24_000, seed: Seed = 8, number: int = 300) -> Data:
+    """Student-t sales around 5,000, for programs by hand."""
+    rng = np.random.default_rng(seed)
+    shop, x = rng.integers(0, number, n), np.column_stack([np.ones(n), rng.normal(size=n)])
+    b = np.column_stack([5_000 + 40 * rng.normal(size=number), 8 + 5 * rng.normal(size=number)])
+    sales = np.sum(b[shop] * x, axis=1) + 15 * rng.standard_t(4, size=n)
+    return {"N": n, "S": number, "K": 2, "shop": shop + 1, "x": x, "sales": sales}

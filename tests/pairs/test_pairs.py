@@ -39,7 +39,10 @@ def extreme_rows(data: Mapping[str, Any], axes: Mapping[str, int]) -> list[int]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", some([*PAIRS, "flights_airports", "hand_hierarchical_105"], 8))
+@pytest.mark.parametrize(
+    "name",
+    some([*PAIRS, "flights_airports", "hand_hierarchical_105", "hand_shops", "hand_shops_raw"], 8),
+)
 def test_the_program_is_woven_and_takes_its_data(name):
     """All rows have the declared types and shapes, and Stan takes the rows at the bounds."""
     case = CASES[name]
