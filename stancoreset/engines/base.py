@@ -115,17 +115,27 @@ class SampleResult:
             stats[count] = stats[count].astype(np.int64)
         stats["diverging"] = stats["diverging"].astype(bool)
         draws = {name: value[:, -kept:] for name, value in variables.items()}
-        flat = {name: draws[name].reshape(-1, *shape) for name, shape in shapes.items()}
-        chains = len(stats["diverging"])
         warmed = stats["diverging"].shape[1] > kept
         return cls(
             variables=draws,
             stats={name: value[:, -kept:] for name, value in stats.items()},
-            unconstrained=unconstrain(flat).reshape(chains, kept, -1),
+            unconstrained=by_chain(unconstrain, {name: draws[name] for name in shapes}),
             warmup_variables={n: v[:, :-kept] for n, v in variables.items()} if warmed else {},
             warmup_stats={n: v[:, :-kept] for n, v in stats.items()} if warmed else {},
             **about,
         )
+
+
+def by_chain(
+    unconstrain: Callable[[Mapping[str, Float]], Float], draws: Mapping[str, Float]
+) -> Float:
+    """Unconstrained draws, (chains, draws, P), from those of the parameters, chain by chain.
+
+    Of thousands of parameters each copy of all draws is hundreds of megabytes.
+    """
+    chains = zip(*draws.values(), strict=True)
+    found = [unconstrain(dict(zip(draws, chain, strict=True))) for chain in chains]
+    return np.array(found)
 
 
 def as_points(draws: Float, n_params: int, name: str) -> Float:

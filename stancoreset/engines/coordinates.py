@@ -28,7 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import BoundModel, Closing, Float, SampleResult, parameter_names
+from stancoreset.engines.base import (
+    BoundModel,
+    Closing,
+    Float,
+    SampleResult,
+    by_chain,
+    parameter_names,
+)
 from stancoreset.engines.metric import DENSE_PARAMETERS, score_divergence
 from stancoreset.errors import StancoresetError
 from stancoreset.stan import Centring, Shifts
@@ -105,17 +112,14 @@ class Coordinates(Closing):
         moved = None if inits is None else self.of(np.atleast_2d(inits))
         result = self.bound.sample(inits=moved, **options)
         names = parameter_names(self.own)
-        shape = result.unconstrained.shape
-        # Of thousands of parameters each copy of the draws is hundreds of megabytes.
-        result = replace(result, unconstrained=np.empty(0))
-        flat = {k: result.variables[k].reshape(-1, *result.variables[k].shape[2:]) for k in names}
+        result = replace(result, unconstrained=np.empty(0))  # which are those of NUTS
         extra = set(self.centring.raw.values())
         order = [*names, *(k for k in result.variables if k not in (*names, *extra))]
         return replace(
             result,
             variables={k: result.variables[k] for k in order},
             warmup_variables={k: v for k, v in result.warmup_variables.items() if k not in extra},
-            unconstrained=self.own.unconstrain(flat).reshape(shape),
+            unconstrained=by_chain(self.own.unconstrain, {k: result.variables[k] for k in names}),
         )
 
     def close(self) -> None:

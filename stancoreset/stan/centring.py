@@ -135,9 +135,9 @@ class Effects:
         """Shifts (S, kinds) in the places of effects with so many axes."""
         if self.kinds is None:
             return shift.reshape(len(shift), *(1,) * (ndim - 1))
-        return (
-            shift[:, None] if self.kinds == 2 else shift.reshape(*shift.shape, *(1,) * (ndim - 2))
-        )
+        if self.kinds == 2:
+            return shift[:, None]
+        return shift.reshape(*shift.shape, *(1,) * (ndim - 2))
 
     def statements(self, exponent: n.Expr) -> tuple[n.Stmt, n.Stmt]:
         """What computes z from c, which stands in its place, and what adds the log Jacobian."""
@@ -148,12 +148,13 @@ class Effects:
             logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
             count: n.Expr = n.Call("cols", (z,)) if self.base == "matrix" else n.IntLit("1")
         elif self.along:
-            rows, inverse = self.along == "rows", n.Call("pow", (factor, n.Unary("-", exponent)))
-            name, args = ("diag_pre", (inverse, z)) if rows else ("diag_post", (z, inverse))
-            value, count = (
-                n.Call(f"{name}_multiply", args),
-                n.Call("cols" if rows else "rows", (z,)),
-            )
+            inverse = n.Call("pow", (factor, n.Unary("-", exponent)))
+            if self.along == "rows":
+                value = n.Call("diag_pre_multiply", (inverse, z))
+                count = n.Call("cols", (z,))
+            else:
+                value = n.Call("diag_post_multiply", (z, inverse))
+                count = n.Call("rows", (z,))
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         elif kind == "vector":
             value, count = n.Binary(z, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
