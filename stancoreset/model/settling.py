@@ -101,8 +101,8 @@ _SUSPECTS, _SHALLOW = 2, 5
 _MANY = 0.005
 # Difference of two gradients, as a share of them, that is none.
 _ROUNDING = 1e-9
-# Draws around a rough mode, and standard deviation of scales in them, which are held there.
-_AROUND, _ROUGHLY = 300, 0.1
+# Draws around a rough mode.
+_AROUND = 300
 # Gradients at which a whitened climb ends, and that of a prior, whose tails may be heavy.
 _SLOPE, _FLAT = 0.1, 1e-3
 
@@ -168,14 +168,12 @@ class Settling:
             ends, around = self._rough_modes()
             near = None
             if len(around):
-                # Averaged, for a Hessian at one point may be bent the wrong way.
+                # Averaged, for a Hessian at one point may be bent the wrong way. Prior times
+                # quadratic has the pole as well: no climb shows where its mass is.
                 near, here = around, self._here(few, session.seen(self.checked, around))
                 expansion = session.likelihood.expand(few, here, PAIRS, bent=True)
             else:
-                gaussian, expansion = self._around(few, session.seen(self.checked, ends[:1]))
-                # Prior times quadratic has the pole as well: no climb shows where its mass is.
-                if self._unseen.any():
-                    near = gaussian.draw(_LOOKED_AT, np.random.default_rng([self.seed, 47]))
+                expansion = self._expanded(few, session.seen(self.checked, ends[:1]))
             # With many groups a turn costs little, and rows are selected under its Gaussian.
             enough = _FOR_ROWS if whole.blocks is None else _SPREAD
             best = self._turns(few, expansion, self._plausible(ends), near, enough)
@@ -228,10 +226,7 @@ class Settling:
         return self._known_by_prior(full, full.prior)
 
     def _known_by_prior(self, density: Climbable, prior: Climbable) -> NDArray[np.bool_]:
-        """Coordinates along which rows change nothing, (P,), at two points.
-
-        At a scale of zero of effects the density has a pole, which a climb along all of them finds.
-        """
+        """Coordinates along which rows change nothing, (P,), at two points."""
         rng = np.random.default_rng([self.seed, 53])
         points = rng.uniform(-1.0, 1.0, (2, density.n_params))
         whole, own = (some.log_density_gradient(points)[1] for some in (density, prior))
@@ -241,37 +236,36 @@ class Settling:
     def _rough_modes(self) -> tuple[Float, Float]:
         """Ends of short optimisations on a subsample, the highest first, (chains, P).
 
-        They are climbs of what rows see, with scales held that are near the posterior's. Of effects
-        that the program scales, which climb as centred ones, there are draws around the first, too.
+        Where scales of effects are known by the prior alone, they are climbs of what rows see with
+        the scales held near the posterior's, and there are draws around the first, (S, P), too:
+        along all parameters they would end at the pole where a scale is zero.
         """
-        none = np.zeros((0, self.full.n_params))
         if self.session.has_scaled_effects and not self._unseen.any():
             with suppress(ReferenceFitError):
                 return self._centred_modes()
         with self._some_rows() as small:
             if self._unseen.any():
-                return self._given_scales(small, self.full.prior, self._unseen)[0], none
-            return self._ends(small), none
+                return self._given_scales(small, self.full.prior, self._unseen)
+            return self._ends(small), np.zeros((0, self.full.n_params))
 
     def _centred_modes(self) -> tuple[Float, Float]:
-        """The same with scaled effects centred, in the program's coordinates."""
+        """The same of effects that the program scales, which climb as centred ones."""
         session, none = self.session, self.session.no_rows(self.checked)
         with session.centred(self._few) as rows, session.centred(none) as prior:
             density = self._counted(rows)
             unseen = self._known_by_prior(density, prior.bound)
             if not unseen.any():
                 raise ReferenceFitError("rows see the scales of effects")
-            ends, q = self._given_scales(density, prior.bound, unseen)
-            away = q.draw(_AROUND, np.random.default_rng([self.seed, 47])) - q.mean
-            return rows.back(ends), rows.back(q.mean + np.where(unseen, _ROUGHLY, 1.0) * away)
+            ends, draws = self._given_scales(density, prior.bound, unseen)
+            return rows.back(ends), rows.back(draws)
 
     def _given_scales(
         self,
         density: BoundModel | FullData | CountedDensity,
         prior: BoundModel,
         unseen: NDArray[np.bool_],
-    ) -> tuple[Float, GaussianFit]:
-        """Ends of climbs given the marginal mode of what rows do not see, and a Gaussian there."""
+    ) -> tuple[Float, Float]:
+        """Ends of climbs given the marginal mode of what rows do not see, and draws around it."""
         names = [name.partition(".")[0] for name in density.param_names]
         scales = unseen & np.isin(names, self._positive)
         q = marginal_mode(density, prior, unseen, scales, self.seed)
@@ -286,7 +280,8 @@ class Settling:
             )
             ends.append(around.mean + free @ moved.theta)
         order = np.argsort(-density.log_density(np.array(ends)), kind="stable")
-        return np.array(ends)[order], q
+        draws = q.draw(_AROUND, np.random.default_rng([self.seed, 47]))
+        return np.array(ends)[order], draws
 
     @property
     def _positive(self) -> list[str]:
@@ -338,12 +333,12 @@ class Settling:
         """The data of the subsample for climbs."""
         return self.full.some(self._climbed, np.random.default_rng(self.seed))
 
-    def _around(self, few: FullData, psi: Float) -> tuple[GaussianFit, Expansion]:
-        """Widths and Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
+    def _expanded(self, few: FullData, psi: Float) -> Expansion:
+        """Taylor's expansion of some rows' log likelihood at one value of ψ, (1, p)."""
         width = hessian_width(few.hessian, psi[0])
         gaussian, none = of_widths(psi[0], width, few.blocks), np.zeros(1)
         here = Reference("draws", psi, few.param_names, self.seed, gaussian, none, none)
-        return gaussian, self.session.likelihood.expand(few, here)
+        return self.session.likelihood.expand(few, here)
 
     def _here(self, full: FullData, psi: Float) -> Reference:
         """A reference of values of ψ, the first of which are evaluated."""

@@ -15,6 +15,7 @@ at e^t, t = 0, 3, 6, …, as long as Laplace's approximation of the evidence ris
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from stancoreset.engines import BoundModel, Climbable, Float
+from stancoreset.errors import ReferenceFitError
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.laplace import gaussian_at, hessian_width
@@ -44,9 +46,9 @@ def marginal_mode(
     scales: NDArray[np.bool_],
     seed: int,
 ) -> GaussianFit:
-    """What rows see, given the marginal mode of what they do not see: N(θ̂_φ, Σ_φ) there.
+    """A Gaussian around the marginal mode of what rows do not see: N(θ̂_φ, Σ_φ) of what they see.
 
-    Its mean, (P,), is the mode; coordinates that rows do not see are by themselves, of width one.
+    Coordinates that rows do not see are by themselves, as wide as E[log p] is along them.
 
     Parameters
     ----------
@@ -65,13 +67,37 @@ def marginal_mode(
     ------
     ReferenceFitError
         If there is no curvature in θ at the mode for given φ.
+
+    Examples
+    --------
+    Of y ~ normal(b, 1), b ~ normal(0, 1) and log φ ~ normal(1, 0.1) rows see b, whose mode is y/2:
+
+    >>> from types import SimpleNamespace
+    >>> def prior(x):
+    ...     b, phi = x.T
+    ...     slope = np.stack([-b, -100 * (phi - 1)], axis=1)
+    ...     return -(b**2) / 2 - 50 * (phi - 1) ** 2, slope
+    >>> def density(x):
+    ...     (value, slope), away = prior(x), (3 - x) * [1, 0]
+    ...     return value - np.sum(away**2, axis=1) / 2, slope + away
+    >>> of = lambda f: SimpleNamespace(
+    ...     n_params=2, param_names=("b", "phi"), log_density_gradient=f,
+    ...     log_density=lambda x: f(x)[0],
+    ... )
+    >>> unseen = np.array([False, True])
+    >>> found = marginal_mode(of(density), of(prior), unseen, ~unseen & unseen, seed=1)
+    >>> found.mean.round(3).tolist(), found.sd.round(3).tolist()
+    ([1.5, 1.0], [0.707, 0.1])
     """
     given = _Conditional(density, unseen)
     # The prior says where effects are: with scales that are held it has no pole.
     here = given(ascend(prior, np.zeros(density.n_params), scales))
     best = given.evidence(here)
     for rung in range(1, _RUNGS if scales.any() else 1):
-        ahead = given(np.where(scales, _RUNG * rung, here.mean))
+        try:
+            ahead = given(np.where(scales, _RUNG * rung, here.mean))
+        except ReferenceFitError:  # effects that are hardly shrunk may have no curvature
+            break
         evidence = given.evidence(ahead)
         if not evidence > best:
             break
@@ -85,7 +111,9 @@ def marginal_mode(
         here = given(rest)
         if moved <= _STILL:
             break
-    return here
+    along = partial(Hessians(density.param_names).at, expected.log_density_gradient)
+    width = np.where(unseen, hessian_width(along, here.mean), 1.0)
+    return replace(here, chol=here.chol @ sparse.diags_array(width))
 
 
 class _Conditional:
