@@ -34,6 +34,7 @@ __all__ = [
     "RowModel",
     "SampleResult",
     "StanData",
+    "Unconstrain",
     "as_points",
     "parameter_names",
 ]
@@ -42,6 +43,9 @@ Float = NDArray[np.float64]
 
 #: Data for a Stan program: a variable's name to an int, a float or an array.
 StanData = Mapping[str, Any]
+
+#: Values of variables by name, (S, *shape) each → unconstrained draws (S, P).
+Unconstrain = Callable[[Mapping[str, Float]], Float]
 
 #: Stan's sampler columns, and ArviZ's names for them.
 SAMPLER_STATS = {
@@ -96,15 +100,13 @@ class SampleResult:
         variables: Mapping[str, Float],
         columns: Mapping[str, NDArray[Any]],
         kept: int,
-        unconstrain: Callable[[Mapping[str, Float]], Float],
-        shapes: Mapping[str, tuple[int, ...]],
+        unconstrain: Unconstrain,
         **about: Any,
     ) -> SampleResult:
         """Sort an engine's arrays into posterior, warm-up and statistics.
 
         `variables` (chains, warm-up + kept, *shape) and `columns`, sampler statistics under Stan's
-        names, end with the `kept` posterior draws; `shapes` are those of the parameters, and
-        `about` holds the other fields.
+        names, end with the `kept` posterior draws; `about` holds the other fields.
         """
         stats: dict[str, NDArray[Any]] = {
             SAMPLER_STATS[name]: np.asarray(value)
@@ -119,23 +121,25 @@ class SampleResult:
         return cls(
             variables=draws,
             stats={name: value[:, -kept:] for name, value in stats.items()},
-            unconstrained=by_chain(unconstrain, {name: draws[name] for name in shapes}),
+            unconstrained=_by_chain(unconstrain, draws),
             warmup_variables={n: v[:, :-kept] for n, v in variables.items()} if warmed else {},
             warmup_stats={n: v[:, :-kept] for n, v in stats.items()} if warmed else {},
             **about,
         )
 
 
-def by_chain(
-    unconstrain: Callable[[Mapping[str, Float]], Float], draws: Mapping[str, Float]
-) -> Float:
+def _by_chain(unconstrain: Unconstrain, draws: Mapping[str, Float]) -> Float:
     """Unconstrained draws, (chains, draws, P), from those of the parameters, chain by chain.
 
     Of thousands of parameters each copy of all draws is hundreds of megabytes.
     """
-    chains = zip(*draws.values(), strict=True)
-    found = [unconstrain(dict(zip(draws, chain, strict=True))) for chain in chains]
-    return np.array(found)
+    found = np.empty(0)
+    for i, chain in enumerate(zip(*draws.values(), strict=True)):
+        points = unconstrain(dict(zip(draws, chain, strict=True)))
+        if i == 0:
+            found = np.empty((len(next(iter(draws.values()))), *points.shape))
+        found[i] = points
+    return found
 
 
 def as_points(draws: Float, n_params: int, name: str) -> Float:
@@ -236,6 +240,7 @@ class BoundModel(RowModel, Protocol):
         output_dir: str | None = None,
         on_iteration: Callable[[int, int], object] | None = None,
         inv_metric: Float | None = None,
+        unconstrain: Unconstrain | None = None,
         **options: Any,
     ) -> SampleResult:
         """Draw from the density by NUTS.
@@ -253,6 +258,8 @@ class BoundModel(RowModel, Protocol):
         inv_metric : ndarray, shape (P,) or (P, P), optional
             The inverse metric with which warm-up begins, see `stancoreset.engines.metric`;
             default: the identity.
+        unconstrain : callable, optional
+            Gives the result's unconstrained draws from its variables; default: `unconstrain`.
         **options
             See `stancoreset.engines.nuts.NUTS`.
         """

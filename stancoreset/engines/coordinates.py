@@ -33,7 +33,6 @@ from stancoreset.engines.base import (
     Closing,
     Float,
     SampleResult,
-    by_chain,
     parameter_names,
 )
 from stancoreset.engines.metric import DENSE_PARAMETERS, score_divergence
@@ -110,16 +109,14 @@ class Coordinates(Closing):
         if self.centring is None:
             return self.bound.sample(inits=inits, **options)
         moved = None if inits is None else self.of(np.atleast_2d(inits))
-        result = self.bound.sample(inits=moved, **options)
+        result = self.bound.sample(inits=moved, unconstrain=self.own.unconstrain, **options)
         names = parameter_names(self.own)
-        result = replace(result, unconstrained=np.empty(0))  # which are those of NUTS
         extra = set(self.centring.raw.values())
         order = [*names, *(k for k in result.variables if k not in (*names, *extra))]
         return replace(
             result,
             variables={k: result.variables[k] for k in order},
             warmup_variables={k: v for k, v in result.warmup_variables.items() if k not in extra},
-            unconstrained=by_chain(self.own.unconstrain, {k: result.variables[k] for k in names}),
         )
 
     def close(self) -> None:

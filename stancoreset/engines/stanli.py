@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Closing, Float, SampleResult, StanData, as_points
+from stancoreset.engines.base import Closing, Float, SampleResult, StanData, Unconstrain, as_points
 from stancoreset.engines.climbing import mode_of
 from stancoreset.engines.cmdstan import no_csv_files
 from stancoreset.engines.layout import Layout
@@ -37,6 +37,7 @@ from stancoreset.errors import (
     StancoresetError,
 )
 from stancoreset.parallel import available_cores, map_rows
+from stancoreset.processes import give_back_memory
 from stancoreset.stan import StanProgram
 from stancoreset.stan.data import json_text
 from stancoreset.stan.transforms import Transforms
@@ -367,6 +368,7 @@ class StanliBound(Closing):
         output_dir: str | None = None,
         on_iteration: Callable[[int, int], object] | None = None,
         inv_metric: Float | None = None,
+        unconstrain: Unconstrain | None = None,
         **options: Any,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
@@ -399,12 +401,12 @@ class StanliBound(Closing):
                 )
         except RuntimeError as error:
             raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
+        give_back_memory()  # in which the chains' draws were
         return SampleResult.of(
             Layout.from_names(self._names(fit.names)).split(np.asarray(fit.draws())),
             {name: fit.sampler_stats[:, :, i] for i, name in enumerate(stanli.SAMPLER_COLUMNS)},
             nuts.draws,
-            self.unconstrain,
-            self._layout.shapes,
+            unconstrain or self.unconstrain,
             seconds=time.perf_counter() - started,
             settings={**nuts.settings(), "seed": seed},
             native=fit,

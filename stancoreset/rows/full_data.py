@@ -94,6 +94,11 @@ class FullData:
             weighted.prior_data(data if stored is None else stored.sample)
         )
         self.n_params = self.prior.n_params
+        if not self.n_params:
+            raise DataError(
+                f"no parameter of '{compiled.name}' has an element with these data; "
+                "declare one, or change the sizes in data"
+            )
         self.param_names = self.prior.param_names
         self.passes = Costs(stored=stored, likelihood="" if glm is None else str(glm))
         self._found = glm

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from stancoreset.engines import BoundModel, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
 from stancoreset.parallel import side_by_side
+from stancoreset.processes import give_back_memory
 from stancoreset.rows.sums import slices
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
 
@@ -39,8 +40,9 @@ __all__ = ["Comparison", "FullDensity", "StoredWitness", "Witness", "WitnessedDe
 TOLERANCE = 1e-8
 # Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.
 _FEW, _FEW_STORED = 5, 10
-# Numbers in a block of rows: Stan reads them as text and needs some 80 bytes for each.
-_NUMBERS = 1_000_000
+# Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text,
+# and in all blocks that are kept.
+_NUMBERS, _KEPT = 250_000, 2_000_000
 # Rows on disk that the author's program evaluates: about so many, and some of every pattern.
 _ROWS = 250_000
 # Largest number of patterns of zeros and levels per chunk whose first rows it evaluates.
@@ -104,6 +106,7 @@ class Witness:
         self.n_obs = weighted.n_obs(data)
         numbers = sum(np.size(data[name]) for name in weighted.rows)
         wanted = 1 if whole else max(blocks, -(-numbers // _NUMBERS))
+        self._keeps = numbers <= _KEPT
         self._cuts = slices(self.n_obs, min(wanted, self.n_obs))
         self._few: list[Density] | None = None
         self._many: list[BoundModel] | None = None
@@ -119,12 +122,17 @@ class Witness:
         return _without_priors(np.sum(values, axis=0), len(values) - 1, self.prior, draws)
 
     def _at_few(self, draws: Float) -> list[Float]:
-        """Log densities of every block at a few draws; many blocks are read again each time.
+        """Log densities of every block at a few draws; large data are read again each time.
 
         Stan's copies of ten million numbers fill a gigabyte, and a fit asks only twice.
         """
-        if len(self._cuts) > self._threads:
-            return side_by_side(lambda cut: self._briefly(cut, draws), self._cuts, self._threads)
+        if not self._keeps:
+            try:
+                return side_by_side(
+                    lambda cut: self._briefly(cut, draws), self._cuts, self._threads
+                )
+            finally:
+                give_back_memory()
         if self._few is None:
             self._few = self._bind(self._compiled.bind_density)
         return side_by_side(lambda part: part.log_density(draws), self._few, self._threads)

@@ -447,6 +447,17 @@ def test_programs_that_cannot_be_used(tmp_path):
         sc.CoresetModel(stan_code=sized, engine="stanli")
 
 
+def test_data_that_leave_no_parameter():
+    code = """data { int N; vector[N] y; int K; } parameters { vector[K] b; }
+    model { b ~ std_normal(); y ~ normal(sum(b), 1); }"""
+    data = {"N": 30, "y": np.linspace(-1, 1, 30), "K": 0}
+    with (
+        sc.CoresetModel(stan_code=code, engine="stanli") as model,
+        pytest.raises(DataError, match="no parameter of 'model' has an element"),
+    ):
+        model.fit(data)
+
+
 @pytest.mark.fit
 def test_a_sampler_that_fails_says_so():
     code = NORMAL_CODE.replace(

@@ -263,6 +263,7 @@ class TestWitness:
         monkeypatch.setattr(StanliDensity, "__init__", opening)
         monkeypatch.setattr(StanliDensity, "close", closing)
         monkeypatch.setattr(witness_room, "_NUMBERS", 100)
+        monkeypatch.setattr(witness_room, "_KEPT", 100)
         session, data = _session(NORMAL, threads=2), _normal()
         points = np.random.default_rng(2).normal(size=(4, 3)) * 0.3
         found = session.witness(session.program.check(data)).log_density(points)
@@ -278,7 +279,7 @@ class TestWitness:
         centred = NORMAL.replace("parameters", "transformed data { real m = mean(x); } parameters")
         centred = centred.replace("a + b * x", "a + b * (x - m)")
         data = _normal(700_000)
-        for code, blocks in ((NORMAL, 2), (centred, 1)):
+        for code, blocks in ((NORMAL, 6), (centred, 1)):
             model = sc.CoresetModel(stan_code=code, engine="stanli", glm=False)
             witness = model._session.witness(model.read(data))
             assert isinstance(witness, Witness)

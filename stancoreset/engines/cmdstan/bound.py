@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Closing, Float, SampleResult, StanData, as_points
+from stancoreset.engines.base import (
+    Closing,
+    Float,
+    SampleResult,
+    StanData,
+    Unconstrain,
+    as_points,
+)
 from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder, write_draws
 from stancoreset.engines.cmdstan.fits import SIG_FIGS, Fitter
 from stancoreset.engines.cmdstan.points import Order, arranged, order_of
@@ -203,6 +210,7 @@ class CmdStanBound(Closing):
         output_dir: str | None = None,
         on_iteration: Callable[[int, int], object] | None = None,
         inv_metric: Float | None = None,
+        unconstrain: Unconstrain | None = None,
         **options: Any,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
@@ -213,6 +221,7 @@ class CmdStanBound(Closing):
             output_dir=output_dir,
             on_iteration=on_iteration,
             inv_metric=inv_metric,
+            unconstrain=unconstrain or self.unconstrain,
         )
 
     def close(self) -> None:

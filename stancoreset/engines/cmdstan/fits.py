@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Float, SampleResult
+from stancoreset.engines.base import Float, SampleResult, Unconstrain
 from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder
 from stancoreset.engines.cmdstan.process import Ended, failure, run
 from stancoreset.engines.layout import Layout
@@ -126,6 +126,7 @@ class Fitter:
         output_dir: str | None,
         on_iteration: Callable[[int, int], object] | None,
         inv_metric: Float | None,
+        unconstrain: Unconstrain,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
         shape = nuts.chains, self.transforms.n_params
@@ -174,8 +175,7 @@ class Fitter:
             {name: _by_chain(native, name, nuts) for name in native.metadata.stan_vars},
             {name: np.asarray(value).T for name, value in native.method_variables().items()},
             nuts.draws,
-            self.transforms.unconstrain,
-            self.transforms.shapes,
+            unconstrain,
             seconds=seconds,
             settings={**nuts.settings(), "seed": seed},
             native=native,
