@@ -156,7 +156,7 @@ def halfway(
     others have risen, and all `rise` again.
     """
     effects = () if centring is None else centring.effects
-    exponents = tuple(0.5 if one.has_powers else 0.0 for one in effects)
+    exponents = tuple(0.5 if one.climbs else 0.0 for one in effects)
     while True:
         half = Coordinates(own, own)
         if any(exponents):

@@ -703,7 +703,7 @@ class Session:
         See `stancoreset.stan.centring`.
         """
         effects = () if self._centring is None else self._centring.effects
-        exponents = tuple(float(one.has_powers) for one in effects)
+        exponents = tuple(float(one.climbs) for one in effects)
         own = self.density().bind(data)
         if not any(exponents):
             return Coordinates(own, own)
@@ -712,7 +712,7 @@ class Session:
     @property
     def has_scaled_effects(self) -> bool:
         """Whether the program scales effects, s z, that an engine in this process may move."""
-        return self._centring is not None and any(e.has_powers for e in self._centring.effects)
+        return self._centring is not None and any(e.climbs for e in self._centring.effects)
 
     @cached_property
     def _centring(self) -> Centring | None:

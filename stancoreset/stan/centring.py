@@ -1,4 +1,4 @@
-"""Effects of groups as NUTS may move them: centred, where the program scales raw ones.
+"""Effects of groups as NUTS may move them: centred where the program scales raw ones, or raw.
 
 Effects are often written as r = s z with z ~ normal(0, 1). Where the rows know r well, s and z meet
 on a narrow curved ridge z = r / s, along which NUTS goes in hundreds of steps. In c = s z it does
@@ -14,6 +14,10 @@ other model, whatever its prior of z; what it gains is for draws to say. Factors
 of scales, and Cholesky factors of covariances, with which brms writes correlated effects: these
 have no powers, and λ is 0 or 1. They scale all effects at once, and where one of their scales may
 be near zero, centring all of them makes a funnel: λ is 1 only if the whole diagonal is known well.
+
+Effects that are parameters themselves, a ~ normal(m, s), are in a funnel with s where the rows know
+little of them. They are moved the other way, with a = m + s^λ c; and so that small scales lose no
+digits, normal(a | m, s) is s^-λ normal(c | 0, s^(1 − λ)).
 
 Effects that the rows know better than their mean meet it on another ridge: where the rows see
 m + c_k, m goes up as all c_k go down, and the ridge is the narrower the more effects there are. In
@@ -47,6 +51,8 @@ _SCALED_BY = {
     "vector": ("vector",),
     "matrix": ("vector", "matrix"),
 }
+# Priors whose last arguments are location and scale.
+_LOCATED = ("normal", "student_t", "cauchy", "double_exponential", "logistic")
 _DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
 # Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
 # effects may move: what it scales is then less than twice as wide in one draw as in most others.
@@ -77,6 +83,8 @@ class Effects:
         Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``.
     along : str
         Whether a vector scales the ``"rows"`` or the ``"columns"`` of a matrix; empty otherwise.
+    mean : Expr or None
+        m, if the parameter is not raw, but has location m and scale s by its prior.
     """
 
     name: str
@@ -84,6 +92,12 @@ class Effects:
     factor: n.Expr
     base: str
     along: str = ""
+    mean: n.Expr | None = None
+
+    @property
+    def climbs(self) -> bool:
+        """Whether climbs may go in c: of raw effects and a factor that has powers."""
+        return self.has_powers and self.mean is None
 
     @property
     def has_powers(self) -> bool:
@@ -118,8 +132,14 @@ class Effects:
         return scaled.mean(axis=axes).reshape(len(scaled), -1)
 
     def moved(self, values: Mapping[str, Float], exponent: float) -> tuple[Float, Float]:
-        """s^λ z, and the log of its Jacobian, at values (S, *shape) by name."""
+        """c without shifts, and the log of its Jacobian, at values (S, *shape) by name.
+
+        It is s^λ z, or (a − m) / s^λ.
+        """
         raw, factor = self.raw(values), _value(self.factor, values)
+        if self.mean is not None:
+            mean = _value(self.mean, values)
+            raw, exponent = raw - mean.reshape(-1, *(1,) * (raw.ndim - 1)), -exponent
         if factor.ndim == 3:
             matrix = raw if raw.ndim == 3 else raw[..., None]
             diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
@@ -143,12 +163,13 @@ class Effects:
         """What computes z from c, which stands in its place, and what adds the log Jacobian."""
         z = _indexed(self.name, self.part)
         factor, kind = self.factor, self.factor.type.base
+        power = exponent if self.mean is None else n.Paren(n.Unary("-", exponent))
         if kind == "matrix":
             value: n.Expr = n.Call("mdivide_left_tri_low", (factor, z))
             logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
             count: n.Expr = n.Call("cols", (z,)) if self.base == "matrix" else n.IntLit("1")
         elif self.along:
-            inverse = n.Call("pow", (factor, n.Unary("-", exponent)))
+            inverse = n.Call("pow", (factor, n.Unary("-", power)))
             if self.along == "rows":
                 value = n.Call("diag_pre_multiply", (inverse, z))
                 count = n.Call("cols", (z,))
@@ -157,17 +178,46 @@ class Effects:
                 count = n.Call("rows", (z,))
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         elif kind == "vector":
-            value, count = n.Binary(z, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
+            value, count = n.Binary(z, "./", n.Call("pow", (factor, power))), n.IntLit("1")
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         else:
-            value = n.Binary(z, "/", n.Call("pow", (factor, exponent)))
+            value = n.Binary(z, "/", n.Call("pow", (factor, power)))
             count = n.Call("num_elements", (z,))
             logs = n.Call("log", (factor,))
-        less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", exponent), "*", count), "*", logs))
+        if self.mean is not None:  # a = m + c / s^−λ
+            value = n.Binary(self.mean, "+", value)
+        less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", power), "*", count), "*", logs))
         blocks = (n.Block((s,)) for s in (n.Assign(z, "=", value), less))
         asked = n.Binary(exponent, ">", n.IntLit("0"))
         back, jacobian = (n.If(asked, block) for block in blocks)
         return back, jacobian
+
+    def moved_prior(self, node: n.Node, exponent: n.Expr, c: str) -> n.Node | None:
+        """The prior of a, if a node is it, as that of c where it is moved."""
+        prior = _located(node)
+        if prior is None or self.mean is None:
+            return None
+        a, *others, mean, factor = prior.args
+        name = next((x.name for x in n.walk(a) if isinstance(x, n.Var)), "")
+        if name != self.name or bare(mean) != self.mean or bare(factor) != self.factor:
+            return None
+        there = n.transform(
+            a, lambda x: n.Var(c) if isinstance(x, n.Var) and x.name == self.name else None
+        )
+        one, zero = n.IntLit("1"), n.IntLit("0")
+        scale = n.Call("pow", (factor, n.Binary(one, "-", exponent)))
+        logs: n.Expr = n.Call("log", (factor,))
+        if _base(self.factor) != "real":
+            logs = n.Call("sum", (logs,))
+        elif _base(bare(a)) != "real":
+            logs = n.Binary(n.Call("num_elements", (a,)), "*", logs)
+        density = n.Binary(
+            n.Call(prior.name, (there, *others, zero, scale)),
+            "-",
+            n.Binary(exponent, "*", logs),
+        )
+        either = n.Paren(n.Ternary(n.Binary(exponent, ">", zero), density, prior))
+        return n.TargetAdd(either) if isinstance(node, n.Tilde) else either
 
     def unshift(self, shift: _Shift) -> n.Stmt:
         """What takes a shift from c, if it has rows."""
@@ -268,7 +318,7 @@ class Centring:
 
         Those of a mean zero do not: they stand for an intercept that is not where it belongs.
         """
-        raw = (e.raw(values) for e in self.effects if e.has_powers)
+        raw = (e.raw(values) for e in self.effects if e.climbs)
         return any(z.size >= _ENOUGH and np.mean(z) ** 2 > np.var(z) for z in raw)
 
     def moved(
@@ -316,12 +366,18 @@ def centring(program: n.Program) -> Centring | None:
     declared = [
         replace(d, constraint=n.Constraint(), value=n.Var(raw[name])) for name, d in moved.items()
     ]
-    each = (_indexed(asked, (i + 1,)) for i in range(len(effects)))
-    pairs = [e.statements(exponent) for e, exponent in zip(effects, each, strict=True)]
+    each = [(e, _indexed(asked, (i + 1,))) for i, e in enumerate(effects)]
+    pairs = [e.statements(exponent) for e, exponent in each]
+
+    def prior(node: n.Node) -> n.Node | None:
+        found = (e.moved_prior(node, exponent, raw[e.name]) for e, exponent in each)
+        return next((one for one in found if one is not None), None)
+
     means = [d for d in program.parameters if d.name not in moved and _is_free(d)]
     shifts = [
         _Shift(i, d, *(names.fresh(f"{what}_{i + 1}_{d.name}") for what in _NAMES))
-        for i in range(len(effects))
+        for i, e in enumerate(effects)
+        if e.mean is None
         for d in means
     ]
     bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
@@ -340,7 +396,10 @@ def centring(program: n.Program) -> Centring | None:
             *(back for back, _ in pairs),
             *program.transformed_parameters,
         ),
-        model=(*program.model, *(jacobian for _, jacobian in pairs)),
+        model=(
+            *(n.transform(s, prior) for s in program.model),
+            *(jacobian for _, jacobian in pairs),
+        ),
     )
     return Centring(printer.program(changed), effects, asked, raw, tuple(shifts))
 
@@ -360,7 +419,8 @@ def _is_free(decl: n.Decl) -> bool:
 def _effects(program: n.Program) -> Iterator[Effects]:
     """Products of a factor and a parameter that may take any value, one for each parameter's part.
 
-    A factor is made of parameters alone: transformed parameters compute z before all else.
+    A factor is made of parameters alone: transformed parameters compute z before all else. Behind
+    them come parameters whose prior has a location and such a factor.
     """
     parameters = {d.name: d for d in program.parameters}
     found: set[tuple[str, tuple[int, ...]]] = set()
@@ -370,6 +430,48 @@ def _effects(program: n.Program) -> Iterator[Effects]:
             if not any((effects.name, part) in found for part in parts):
                 found.add((effects.name, effects.part))
                 yield effects
+    moved, means = {name for name, _ in found}, set[str]()
+    for effects in _of_priors(program, parameters):
+        assert effects.mean is not None
+        mean = {x.name for x in n.walk(effects.mean) if isinstance(x, n.Var)}
+        # A mean is computed from what is not moved.
+        if effects.name not in moved | means and not mean & moved:
+            moved.add(effects.name)
+            means |= mean
+            yield effects
+
+
+def _of_priors(program: n.Program, parameters: Mapping[str, n.Decl]) -> Iterator[Effects]:
+    """Parameters a with ``a ~ normal(m, s)``, as a whole or in a loop, or another such prior."""
+    for prior in (_located(x) for s in program.model for x in n.walk(s)):
+        if prior is None:
+            continue
+        a, *_, mean, factor = prior.args
+        effects = _scaled(bare(a), bare(factor), parameters)
+        if effects is not None and not effects.part and _is_location(bare(mean), parameters):
+            yield replace(effects, mean=bare(mean))
+
+
+def _located(node: n.Node) -> n.Call | None:
+    """The density of a node that says ``a ~ normal(m, s)``, or another such prior."""
+    match node:
+        case n.Tilde(arg=a, distribution=name, args=(*_, _, _) as args, truncated=False):
+            return n.Call(f"{name}_lupdf", (a, *args)) if name in _LOCATED else None
+        case n.Call(name=name, args=(_, *_, _, _)):
+            return node if name.removesuffix("_lpdf").removesuffix("_lupdf") in _LOCATED else None
+    return None
+
+
+def _is_location(e: n.Expr, parameters: Mapping[str, n.Decl]) -> bool:
+    """Whether an expression is a number, a real parameter or an element of a vector."""
+    match e:
+        case n.IntLit() | n.RealLit():
+            return True
+        case (
+            n.Var(name=name) | n.Index(base=n.Var(name=name), indices=(n.Single(index=n.IntLit()),))
+        ):
+            return name in parameters and _base(e) == "real"
+    return False
 
 
 def _of_product(product: n.Binary | n.Call, parameters: Mapping[str, n.Decl]) -> Iterator[Effects]:
@@ -513,8 +615,10 @@ def _place(part: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _value(e: n.Expr, values: Mapping[str, Float]) -> Float:
-    """A factor at values (S, *shape) by name."""
+    """A factor or location at values (S, *shape) by name."""
     match e:
+        case n.IntLit(text=text) | n.RealLit(text=text):
+            return np.array([float(text)])
         case n.Var(name=name):
             return values[name]
         case n.Index(base=n.Var(name=name), indices=indices):

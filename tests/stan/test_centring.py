@@ -86,6 +86,26 @@ PROGRAMS = {
         " sum(m + b) ~ normal(1, 0.1); }",
         [("z", ())],
     ),
+    "effects that are parameters": (
+        "parameters { vector[3] a; row_vector[3] b; vector[3] u; vector[2] m; real v;"
+        " vector<lower=0>[2] s; vector<lower=0>[3] t; }"
+        " model { m ~ normal(0, 1); v ~ normal(0, 1); s ~ normal(0, 1); t ~ normal(0, 1);"
+        " a ~ normal(m[1], s[1]); for (j in 1:3) target += student_t_lupdf(b[j] | 4, 2, s[2]);"
+        " u ~ normal(v, t); sum(a + u) ~ normal(sum(b), 0.1); }",
+        [("a", ()), ("b", ()), ("u", ())],
+    ),
+    "effects of effects": (
+        "parameters { vector[3] a; vector[2] m; real<lower=0> s; real<lower=0> t; }"
+        " model { s ~ normal(0, 1); t ~ normal(0, 1); a ~ normal(m[1], s); m ~ normal(0, t);"
+        " sum(a) ~ normal(1, 0.1); }",
+        [("a", ())],
+    ),
+    "raw ones beside others": (
+        "parameters { vector[3] z; vector[3] a; real m; real<lower=0> s; real<lower=0> t; }"
+        " model { s ~ normal(0, 1); t ~ normal(0, 1); z ~ std_normal(); a ~ normal(m, t);"
+        " m ~ normal(0, 1); sum(s * z + a) ~ normal(1, 0.1); }",
+        [("z", ()), ("a", ())],
+    ),
     "correlated effects": (CORRELATED, [("z", ())]),
     "a Cholesky factor": (
         "parameters { vector[2] z; cholesky_factor_cov[2] L; real m; }"
@@ -138,6 +158,11 @@ def test_the_density_is_that_of_the_program(name):
         "parameters { vector[3] z; real<lower=0, upper=1> s; } model { target += -sum(s * z); }",
         "parameters { vector[3] z; real<lower=1> s; } model { target += -sum(s * z); }",
         "data { real s; } parameters { vector[3] z; } model { target += -sum(square(s * z)); }",
+        "parameters { vector[3] a; vector[3] x; real s; } model { a ~ normal(0, s); }",
+        "parameters { vector[3] a; vector[3] x; real<lower=0> s; } model { a ~ normal(x, s); }",
+        "parameters { vector[3] a; real<lower=0> s; } model { a[2] ~ normal(0, s); }",
+        "parameters { vector[3] a; real<lower=0> s; } model { for (j in 1:3)"
+        " a[j] ~ normal(0, s) T[-1, 1]; }",
         "parameters { matrix[2, 3] z; vector<lower=0>[4] s; }"
         " model { for (k in 1:3) target += -sum(square(s[k] * z[, k])); }",
         "parameters { matrix[2, 3] z; vector<lower=0>[3] s; }"

@@ -127,7 +127,8 @@ class Task:
 
     @property
     def _all(self) -> tuple[float, ...]:
-        return () if self.centring is None else (1.0,) * len(self.centring.effects)
+        effects = () if self.centring is None else self.centring.effects
+        return tuple(float(one.mean is None) for one in effects)
 
     def centred_program(self) -> tuple[str, dict[str, Any]]:
         """The program with effects centred, and its data."""
