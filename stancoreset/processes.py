@@ -28,6 +28,8 @@ __all__ = [
 # Of Windows: the right to ask for an exit code, the exit code of a process that has none yet, and
 # the error for a process of another user.
 _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
+# Bytes of arrays that are worth the time of giving memory back.
+_LARGE = 1e8
 
 
 def free_memory() -> float:
@@ -38,11 +40,14 @@ def free_memory() -> float:
     return float("inf")
 
 
-def give_back_memory() -> None:
+def give_back_memory(arrays: float = float("inf")) -> None:
     """Return to the system what was freed; glibc keeps the small pieces of every thread.
 
     They are hundreds of megabytes after a million rows were read, and of no use to large arrays.
+    Beside `arrays` of few bytes nothing is returned, which takes time.
     """
+    if arrays < _LARGE:
+        return
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)

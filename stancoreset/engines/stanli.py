@@ -401,9 +401,10 @@ class StanliBound(Closing):
                 )
         except RuntimeError as error:
             raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
-        give_back_memory()  # in which the chains' draws were
+        draws = np.asarray(fit.draws())
+        give_back_memory(draws.nbytes)
         return SampleResult.of(
-            Layout.from_names(self._names(fit.names)).split(np.asarray(fit.draws())),
+            Layout.from_names(self._names(fit.names)).split(draws),
             {name: fit.sampler_stats[:, :, i] for i, name in enumerate(stanli.SAMPLER_COLUMNS)},
             nuts.draws,
             unconstrain or self.unconstrain,

@@ -766,8 +766,8 @@ class Session:
     ) -> SampleResult:
         """Run NUTS on the coreset, or on all rows; draws `near` the posterior give its metric."""
         folder = None if output_dir is None else str(check_path("output_dir", output_dir))
-        give_back_memory()  # of which draws may fill most
         own = self.bind(checked, coreset)
+        give_back_memory(8.0 * nuts.chains * nuts.draws * own.n_params)
         with self._coordinates(own, self.rows(checked, coreset), near) as moving:
             inv_metric = None if near is None else _mixed_metric(moving.bound, moving.of(near))
             nuts = nuts.completed(inv_metric)
