@@ -20,18 +20,39 @@ parameters { vector[K] z; real<lower=0> s; }
 transformed parameters { vector[K] r = s * z; }
 model { z ~ std_normal(); s ~ normal(0, 1); y ~ normal(r, error); }
 """
+# The same effects as parameters, in units of ten, around a mean that is a number.
+PARAMETERS = """
+data { int K; vector[K] y; real<lower=0> error; }
+parameters { vector[K] a; real<lower=0> s; }
+model { a ~ normal(5, s); s ~ normal(0, 10); y ~ normal((a - 5) / 10, error); }
+"""
 Y = np.array([0.3, -0.5, 0.1, 0.4, -0.2, 0.6])
 ENGINE = StanliEngine()
 
 
-def moments_of_log_scale(error):
-    """Mean and standard deviation of log s: effects are integrated out, s is on a lattice."""
+def log_scales(error):
+    """A lattice of log s and its probabilities: effects are integrated out."""
     log_s = np.linspace(-8, 3, 4_001)
     s = np.exp(log_s)[:, None]
     log_p = stats.norm.logpdf(Y, 0, np.hypot(s, error)).sum(axis=1) - 0.5 * s[:, 0] ** 2 + log_s
     p = np.exp(log_p - log_p.max())
+    return log_s, p / p.sum()
+
+
+def moments_of_log_scale(error):
+    """Mean and standard deviation of log s."""
+    log_s, p = log_scales(error)
     mean = np.average(log_s, weights=p)
     return mean, np.sqrt(np.average((log_s - mean) ** 2, weights=p))
+
+
+def effects_and_scales(error, count):
+    """Independent draws of effects (count, K) and log s (count,)."""
+    rng = np.random.default_rng(5)
+    log_s, p = log_scales(error)
+    chosen = rng.choice(log_s, count, p=p)
+    shrunk = 1 / (1 + (error * np.exp(-chosen[:, None])) ** 2)
+    return shrunk * Y + error * np.sqrt(shrunk) * rng.normal(size=(count, len(Y))), chosen
 
 
 def drawn(error):
@@ -75,6 +96,35 @@ def test_effects_that_are_hardly_known_stay_as_they_are():
     exponents, again, alone = drawn(error=2.0)
     assert exponents == ()
     assert np.array_equal(again.unconstrained, alone.unconstrained)
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize(("error", "exponents"), [(2.0, (1.0,)), (0.003, ())])
+def test_effects_that_are_parameters_move_as_raw_ones_where_they_are_hardly_known(error, exponents):
+    """In the funnel of (a, log s) chains stop at small scales; the posterior is the integral's."""
+    data = {"K": len(Y), "y": Y, "error": error}
+    moving = centring(StanProgram.from_code(PARAMETERS).tree)
+    own, bound = ENGINE.compile(PARAMETERS).bind(data), ENGINE.compile(moving.code)
+    r, log_s = effects_and_scales(error, 1_000)
+    near = np.column_stack([5 + 10 * r, log_s + np.log(10)])
+    with coordinates_for(
+        own, near, moving, lambda *some: bound.bind({**data, **moving.data(*some)})
+    ) as moving_in:
+        assert moving_in.exponents == exponents
+        found = moving_in.sample(
+            inits=near[:4],
+            chains=4,
+            iter_sampling=4_000,
+            adapt_delta=0.95,
+            inv_metric=inverse_metric(moving_in.of(near)),
+            seed=reseeded(2),
+        )
+    assert list(found.variables) == ["a", "s"]
+    assert np.allclose(found.unconstrained[..., :-1], found.variables["a"])
+    values = {"a": found.variables["a"], "log_s": np.log(found.variables["s"])}
+    r, log_s = effects_and_scales(error, 100_000)
+    truth = independent({"a": 5 + 10 * r, "log_s": log_s + np.log(10)})
+    assert_agree(of_draws(values), truth)
 
 
 def test_effects_at_a_pole_climb_as_they_are():

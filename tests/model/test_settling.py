@@ -761,3 +761,46 @@ def test_a_scale_of_zero_is_no_other_mode():
         found = Settling(session, checked, full, NUTS(), 1, 500).from_rough_modes()
     tau = [name.startswith("tau") for name in found.param_names]
     np.testing.assert_allclose(np.exp(np.median(found.draws[:, tau], axis=0)), [0.8, 0.3], rtol=0.3)
+
+
+# Slopes that a few rows of each group hardly know, by hand; and the same with raw effects.
+SLOPES = """
+data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y; }
+parameters {
+  vector[J] a; vector[J] b; vector[2] m; vector<lower=0>[2] tau; real<lower=0> sigma;
+}
+model {
+  m ~ normal(0, 5); tau ~ normal(0, 2); sigma ~ exponential(1);
+  a ~ normal(m[1], tau[1]); b ~ normal(m[2], tau[2]);
+  y ~ normal(a[g] + b[g] .* x, sigma);
+}"""
+RAW_SLOPES = """
+data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y; }
+parameters {
+  vector[J] u; vector[J] v; vector[2] m; vector<lower=0>[2] tau; real<lower=0> sigma;
+}
+transformed parameters { vector[J] a = m[1] + tau[1] * u; vector[J] b = m[2] + tau[2] * v; }
+model {
+  m ~ normal(0, 5); tau ~ normal(0, 2); sigma ~ exponential(1);
+  u ~ std_normal(); v ~ std_normal();
+  y ~ normal(a[g] + b[g] .* x, sigma);
+}"""
+
+
+@pytest.mark.fit
+@pytest.mark.slow
+def test_effects_that_rows_hardly_know_settle_as_raw_ones():
+    """There was no answer: chains in the funnel disagreed, and no mode exists."""
+    rng = np.random.default_rng(3)
+    g, x = np.repeat(np.arange(100), 7), rng.normal(size=700)
+    effects = rng.normal(size=100)[g] + (0.5 + 0.05 * rng.normal(size=100))[g] * x
+    data = {"N": 700, "J": 100, "g": g + 1, "x": x, "y": 2 + effects + rng.normal(size=700)}
+    with sc.CoresetModel(stan_code=SLOPES, engine="stanli") as model:
+        fit = model.fit(data, seed=reseeded(1))
+    assert fit.reference.method in (SETTLED, "draws")
+    assert fit.certificate.verdict in ("certified", "corrected")
+    posterior = fit.posterior if fit.certificate.verdict == "certified" else fit.corrected()
+    with StanliEngine().compile(RAW_SLOPES).bind(data) as raw:
+        truth = raw.sample(seed=1, chains=4, iter_sampling=4_000, adapt_delta=0.95).variables
+    names = ("m", "tau", "sigma", "a", "b")
+    assert_agree(of_draws(posterior, *names), of_draws(truth, *names), within=2 * CERTIFIED)
