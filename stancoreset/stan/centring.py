@@ -193,7 +193,10 @@ class Effects:
         return back, jacobian
 
     def moved_prior(self, node: n.Node, exponent: n.Expr, c: str) -> n.Node | None:
-        """The prior of a, if a node is it, as that of c where it is moved."""
+        """The prior of a, if a node is it, as that of c where it is moved.
+
+        Its s^-λ is undone by the Jacobian, unless a loop gives some elements another prior.
+        """
         prior = _located(node)
         if prior is None or self.mean is None:
             return None

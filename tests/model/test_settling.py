@@ -789,14 +789,18 @@ model {
 
 @pytest.mark.fit
 @pytest.mark.slow
-def test_effects_that_rows_hardly_know_have_an_answer():
+def test_effects_that_rows_hardly_know_settle_as_raw_ones():
     """There was none: chains in the funnel disagreed, and no mode exists."""
     rng = np.random.default_rng(3)
     g, x = np.repeat(np.arange(100), 7), rng.normal(size=700)
     effects = rng.normal(size=100)[g] + (0.5 + 0.05 * rng.normal(size=100))[g] * x
     data = {"N": 700, "J": 100, "g": g + 1, "x": x, "y": 2 + effects + rng.normal(size=700)}
     with sc.CoresetModel(stan_code=SLOPES, engine="stanli") as model:
+        session, checked = model._session, model.read(data)
+        full = session.full_data(checked)
+        found = Settling(session, checked, full, NUTS(), reseeded(1), 500).from_rough_modes()
         fit = model.fit(data, seed=reseeded(1))
+    assert found.method == SETTLED
     assert fit.certificate.verdict in ("certified", "corrected")
     posterior = fit.posterior if fit.certificate.verdict == "certified" else fit.corrected()
     with StanliEngine().compile(RAW_SLOPES).bind(data) as raw:
