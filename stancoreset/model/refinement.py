@@ -7,7 +7,9 @@ a Gaussian's, they follow the prior and the expanded likelihood into funnels and
 A pilot run on a subsample and Pathfinder come next. If only the chains are at fault, the coreset
 stays: chains that disagree, or are too short for their Monte-Carlo error, become longer, and chains
 that diverge take smaller steps. Longer chains of a few rows are cheap: they also make up for what
-the weights still move where own draws have not helped.
+the weights still move where own draws have not helped. Where chains disagree ever more at draws
+that the full data refuse, they lie in modes between which NUTS does not go, on these rows or on
+all: no further round is tried.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ _LENGTHENED, _UNMIXED_LONGER = 4, 3.0
 _HELPED = 0.9
 # Chains become longer beside what the weights move before own draws are tried, up to this factor.
 _LITTLE_LONGER = 2.0
+# Chains with a larger R̂ lie in several modes, if so few of their draws are effective.
+_APART, _FEW = 1.2, 0.1
 # Own draws are used again only if they have raised the effective sample size by this factor.
 _WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
@@ -210,9 +214,19 @@ def next_change(
     >>> next_change([first], 20_000, 100_000, 5).reference
     'own draws'
     """
-    last, first = rounds[-1], rounds[0]
-    if last.verdict == "certified" or len(rounds) >= max_rounds:
+    last = rounds[-1]
+    if last.verdict == "certified" or len(rounds) >= max_rounds or _drift_apart(rounds):
         return None
+    change = _change(rounds, candidates, n_obs, room)
+    # Larger selections may end at as few rows: from the same draws they would end there again.
+    same = len(rounds) > 1 and best_round(rounds) == best_round(rounds[:-1])
+    repeats = change is not None and change.grows and change.action == last.action
+    return None if same and repeats else change
+
+
+def _change(rounds: Sequence[Round], candidates: int, n_obs: int, room: float) -> Change | None:
+    """The change that the last round's failure asks for; None if all have been tried."""
+    last, first = rounds[-1], rounds[0]
     if last.unmixed:  # other rows do not help
         return _longer_chains(rounds, room)
     if last.diverged and sum(r.action == SMALLER_STEPS for r in rounds) < _SMALLER:
@@ -257,6 +271,15 @@ def next_gaussian(
     if all(r.reference != "gaussian_vi" for r in rounds):
         return Change("Gaussian variational fit as reference", "gaussian_vi", {})
     return None
+
+
+def _drift_apart(rounds: Sequence[Round]) -> bool:
+    """Whether chains disagree, twice and ever more, at draws that the full data refuse."""
+    if len(rounds) < 2:
+        return False
+    before, last = rounds[-2:]
+    refused = all(r.rhat > _APART and r.ess < _FEW * r.n_draws for r in (before, last))
+    return refused and last.rhat >= before.rhat
 
 
 def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:

@@ -90,7 +90,13 @@ def test_uneven_weights_of_many_groups_are_certified_by_marginals(fitted, uneven
     scaled = (draws - draws.mean(axis=0)) / draws.std(axis=0)
     weights = np.exp(every.log_weights - every.log_weights.max())
     by_all = weights @ scaled / weights.sum()
-    noise = np.sqrt((1 / every.efficiency - 1) / 8_000)
+    # Draws of a chain depend on each other: chains 1 and 2 against 3 and 4 show the noise.
+    first, second = (
+        w @ x / w.sum() - x.mean(axis=0)
+        for w, x in zip(np.split(weights, 2), np.split(scaled, 2), strict=True)
+    )
+    noise = np.sqrt(np.mean((first - second) ** 2)) / 2
+    assert noise < 0.01
     assert np.sqrt(np.mean((found.mean_shift - by_all) ** 2)) < 1.6 * noise
 
 

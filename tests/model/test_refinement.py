@@ -83,6 +83,28 @@ def test_chains_become_longer_where_own_draws_leave_what_the_weights_move():
     assert next_change([first, replace(own, ess=1_600.0)], 1_000, 10_000, 5).reference == OWN_DRAWS
 
 
+def test_chains_that_disagree_ever_more_where_the_data_refuse_them_have_no_further_round():
+    """They lie in modes between which NUTS does not go, which own draws do not change."""
+    first = replace(FIRST, rhat=1.3, ess=1.0, khat=7.0)
+    own = replace(first, round=1, reference=OWN_DRAWS, rhat=1.8)
+    assert next_change([first], 1_000, 10_000, 5).reference == OWN_DRAWS
+    assert next_change([first, own], 1_000, 10_000, 5) is None
+    for hope in ({"rhat": 1.25}, {"ess": 200.0}):
+        assert next_change([first, replace(own, **hope)], 1_000, 10_000, 5) is not None
+
+
+def test_a_round_of_the_same_draws_and_sizes_is_not_repeated():
+    """Of 200 rows that are asked for, half may have a weight; then 200 would be asked for again."""
+    first = replace(FIRST, ess=100.0, heldout_error=0.2)
+    own = replace(first, round=1, reference=OWN_DRAWS, ess=90.0, draws=4_000)
+    again = next_change([first, own], 1_000, 10_000, 5)
+    assert again.grows
+    larger = replace(own, round=2, action=again.action)
+    assert next_change([first, own, larger], 1_000, 10_000, 5) is None
+    better = replace(larger, ess=200.0)
+    assert next_change([first, own, better], 1_000, 10_000, 5).action == again.action
+
+
 def test_chains_that_diverge_make_smaller_steps_twice():
     diverged = replace(FIRST, divergences=40, diverged=True)
     change = next_change([diverged], 1_000, 10_000, 5)
@@ -502,7 +524,11 @@ def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(sla
         fit = model.fit(data, stages=stages, **options)
     assert once.certificate.verdict == "rejected"
     assert once.certificate.unmixed
-    assert told[:2] == [str(once.certificate), f"Round 1: {LONGER_CHAINS}"]
+    # Before a row is read where they know that they are too short, else in rounds of their own.
+    within = fit.rounds[0].lengthened > 1
+    assert ("for their Monte-Carlo error" in told[0]) == within
+    if not within:
+        assert told[:2] == [str(once.certificate), f"Round 1: {LONGER_CHAINS}"]
     assert told[-1] == str(fit.certificate)
     assert once.certificate.longer > 1
     assert any("mcse" in r and "iter_sampling" in r for r in once.certificate.reasons)
@@ -515,9 +541,10 @@ def test_chains_that_have_seen_a_slab_too_seldom_become_as_long_as_they_must(sla
         assert normal_scores(b).std() == pytest.approx(1, rel=0.15)
     else:
         assert b.std() == pytest.approx(sd, rel=0.15)
-    assert {r.action for r in fit.rounds[1:]} == {LONGER_CHAINS}
+    assert {r.action for r in fit.rounds[1:]} <= {LONGER_CHAINS}
     longer = [r.lengthened for r in fit.rounds]
-    assert longer[0] == 1 < longer[1] <= 10
+    assert np.prod(longer) > 1
+    assert max(longer[1:], default=1) <= 10
     assert [r.n_transitions for r in fit.rounds] == pytest.approx(400 * np.cumprod(longer), abs=20)
     assert f"{fit.rounds[-1].n_transitions:,}" in fit.markdown()
     assert fit.report()["certificate"]["mcse_sd"] == fit.certificate.mcse_sd
