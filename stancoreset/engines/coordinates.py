@@ -21,7 +21,7 @@ where the mean of z² is zero, too; being few or small, they may climb as they a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -39,7 +39,7 @@ from stancoreset.engines.metric import DENSE_PARAMETERS, score_divergence
 from stancoreset.errors import StancoresetError
 from stancoreset.stan import Centring, Shifts
 
-__all__ = ["Coordinates", "coordinates_for", "halfway"]
+__all__ = ["Coordinates", "Moving", "coordinates_for", "halfway"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +52,45 @@ _LOOKED_AT, _PER_PARAMETER = 300, 2
 
 
 @dataclass(frozen=True)
+class Moving:
+    """A density whose effects can be moved.
+
+    Attributes
+    ----------
+    centring : Centring
+        The program that moves them.
+    bind : callable
+        Binds one of its programs to the density's data and further ones.
+    """
+
+    centring: Centring
+    bind: Callable[[str, Mapping[str, Any]], BoundModel]
+
+    def bound(
+        self, exponents: Sequence[float], shifts: Shifts = MappingProxyType({})
+    ) -> BoundModel:
+        """The density in which some effects are centred and shifted."""
+        return self.bind(self.centring.code, self.centring.data(exponents, shifts))
+
+    def of(
+        self,
+        own: BoundModel,
+        draws: Float,
+        exponents: Sequence[float],
+        shifts: Shifts = MappingProxyType({}),
+    ) -> Float:
+        """Draws of the `own` density (S, P) → where they are in that one."""
+        centring = self.centring
+        values = centring.moved(own.constrain(draws), exponents, shifts)
+        if any(exponents[len(centring.scaled) :]):
+            names = {e.name: centring.names[e.name] for e in centring.located}
+            with self.bind(centring.there, centring.data(exponents)) as there:
+                moved = there.generated(draws, tuple(names.values()))
+            values |= {name: moved[c] for name, c in names.items()}
+        return own.unconstrain(values)
+
+
+@dataclass(frozen=True)
 class Coordinates(Closing):
     """A density in the coordinates in which NUTS moves.
 
@@ -61,7 +100,7 @@ class Coordinates(Closing):
         The density in the program's coordinates.
     bound : BoundModel
         The same in those of NUTS, the Jacobian included.
-    centring : Centring or None
+    moving : Moving or None
     exponents : tuple of float
         How far each of its effects is centred.
     shifts : mapping
@@ -70,21 +109,25 @@ class Coordinates(Closing):
 
     own: BoundModel
     bound: BoundModel
-    centring: Centring | None = None
+    moving: Moving | None = None
     exponents: tuple[float, ...] = ()
     shifts: Shifts = field(default_factory=dict)
 
     def of(self, draws: Float) -> Float:
         """Draws in the program's coordinates (S, P) → in those of NUTS."""
-        return _moved(self.own, draws, self.centring, self.exponents, self.shifts)
+        if self.moving is None:
+            return draws
+        return self.moving.of(self.own, draws, self.exponents, self.shifts)
 
     def back(self, points: Float) -> Float:
         """The inverse of `of`, for factors that have powers, without shifts."""
-        return _moved(self.own, points, self.centring, [-x for x in self.exponents])
+        if self.moving is None:
+            return points
+        return self.moving.of(self.own, points, [-x for x in self.exponents])
 
     def fallen(self, points: Float) -> set[int]:
         """Numbers of the effects that are at a pole at one of the points (S, P)."""
-        if self.centring is None:
+        if self.moving is None:
             return set()
         with np.errstate(divide="ignore", invalid="ignore"):
             own = self.back(points)
@@ -92,12 +135,10 @@ class Coordinates(Closing):
             return {i for i, exponent in enumerate(self.exponents) if exponent}
         values = self.own.constrain(own)
         found = set()
-        for i, (effects, exponent) in enumerate(
-            zip(self.centring.effects, self.exponents, strict=True)
-        ):
-            raw, scaled = (_mean_square(effects.moved(values, power)[0]) for power in (0.0, 1.0))
+        for i, effects in enumerate(self.moving.centring.scaled):
+            raw, scaled = (_mean_square(effects.moved(values, power)) for power in (0.0, 1.0))
             # Where s is too small for a number, s z is zero, and z may be anything.
-            if exponent and not np.all((raw > _FALLEN) & (scaled > 0)):
+            if self.exponents[i] and not np.all((raw > _FALLEN) & (scaled > 0)):
                 found.add(i)
         return found
 
@@ -106,12 +147,12 @@ class Coordinates(Closing):
 
         Of the result, only `inv_metric` and the engine's own fit are in the coordinates of NUTS.
         """
-        if self.centring is None:
+        if self.moving is None:
             return self.bound.sample(inits=inits, **options)
         moved = None if inits is None else self.of(np.atleast_2d(inits))
         result = self.bound.sample(inits=moved, unconstrain=self.own.unconstrain, **options)
         names = parameter_names(self.own)
-        extra = set(self.centring.raw.values())
+        extra = set(self.moving.centring.names.values())
         order = [*names, *(k for k in result.variables if k not in (*names, *extra))]
         return replace(
             result,
@@ -128,26 +169,23 @@ class Coordinates(Closing):
 def coordinates_for(
     own: BoundModel,
     near: Float | None,
-    centring: Centring | None,
-    bind: Callable[[tuple[float, ...], Shifts], BoundModel],
+    moving: Moving | None,
 ) -> Coordinates:
     """The coordinates in which draws `near` the posterior are closest to a Gaussian.
 
-    `bind` gives the density in which some effects are centred and shifted. Without draws, or
-    effects that could be centred, the program's own coordinates are taken.
+    Without draws, or effects that could be moved, the program's own are taken.
     """
-    if near is None or centring is None:
+    if near is None or moving is None:
         return Coordinates(own, own)
-    exponents, shifts = _chosen(own, near, centring, bind)
+    exponents, shifts = _chosen(own, near, moving)
     if not any(exponents):
         return Coordinates(own, own)
-    return Coordinates(own, bind(exponents, shifts), centring, exponents, shifts)
+    return Coordinates(own, moving.bound(exponents, shifts), moving, exponents, shifts)
 
 
 def halfway(
     own: BoundModel,
-    centring: Centring | None,
-    bind: Callable[[tuple[float, ...]], BoundModel],
+    moving: Moving | None,
     rise: Callable[[Coordinates], Float],
 ) -> tuple[Coordinates, Float]:
     """The coordinates in which effects are centred halfway, and points (S, P) to which they rise.
@@ -155,12 +193,12 @@ def halfway(
     Effects whose factor has no powers stay as they are; so do those that end at a pole where the
     others have risen, and all `rise` again.
     """
-    effects = () if centring is None else centring.effects
+    effects = () if moving is None else moving.centring.effects
     exponents = tuple(0.5 if one.climbs else 0.0 for one in effects)
     while True:
         half = Coordinates(own, own)
-        if any(exponents):
-            half = Coordinates(own, bind(exponents), centring, exponents)
+        if moving is not None and any(exponents):
+            half = Coordinates(own, moving.bound(exponents), moving, exponents)
         try:
             points = rise(half)
         except StancoresetError:
@@ -176,23 +214,26 @@ def halfway(
 def _chosen(
     own: BoundModel,
     near: Float,
-    centring: Centring,
-    bind: Callable[[tuple[float, ...], Shifts], BoundModel],
+    moving: Moving,
 ) -> tuple[tuple[float, ...], Shifts]:
     """The exponents and shifts that save most, of one effect after the other."""
+    centring = moving.centring
     dense = near.shape[1] <= DENSE_PARAMETERS
     enough = max(_LOOKED_AT, _PER_PARAMETER * near.shape[1] * dense)
     draws = near[:: max(1, len(near) // enough)][:enough]
     values = own.constrain(draws)
 
     def apart(exponents: tuple[float, ...], shifts: Shifts) -> Float:
-        with bind(exponents, shifts) as bound:
-            moved = _moved(own, draws, centring, exponents, shifts)
+        moved = moving.of(own, draws, exponents, shifts)
+        with moving.bound(exponents, shifts) as bound:
             return score_divergence(moved, bound.log_density_gradient(moved)[1])
 
     chosen: tuple[tuple[float, ...], Shifts] = (0.0,) * len(centring.effects), {}
     least = score_divergence(draws, own.log_density_gradient(draws)[1])
-    for i, effects in enumerate(centring.effects):
+    numbered = list(enumerate(centring.effects))
+    # Of effects around those of larger groups, the former come first: they hide what these gain.
+    count = len(centring.scaled)
+    for i, effects in (*numbered[:count], *reversed(numbered[count:])):
         exponents, shifts = chosen
         for exponent in effects.exponents(values)[1:]:
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
@@ -220,17 +261,3 @@ def _saves(before: Float, after: Float) -> bool:
 def _mean_square(effects: Float) -> Float:
     """Mean of squares at each point: (S, …) → (S,)."""
     return np.asarray(np.mean(effects.reshape(len(effects), -1) ** 2, axis=1))
-
-
-def _moved(
-    own: BoundModel,
-    draws: Float,
-    centring: Centring | None,
-    exponents: Sequence[float],
-    shifts: Shifts = MappingProxyType({}),
-) -> Float:
-    """Draws with some effects centred."""
-    if centring is None:
-        return draws
-    values, _ = centring.moved(own.constrain(draws), exponents, shifts)
-    return own.unconstrain(values)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from stancoreset.engines import (
     Coordinates,
     Engine,
     Float,
+    Moving,
     RowModel,
     SampleResult,
     StanData,
@@ -82,10 +82,10 @@ from stancoreset.stan import (
     Controlled,
     Labels,
     NamedData,
-    Shifts,
     StanProgram,
     centring,
     labels_of,
+    located,
     may_be_infinite,
     names_of,
     parameter_count,
@@ -686,7 +686,7 @@ class Session:
 
     def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
-        return coordinates_for(bound, near, self._centring, partial(self._moved, data))
+        return coordinates_for(bound, near, self._moving(data))
 
     def halfway(
         self, data: StanData, rise: Callable[[Coordinates], Float]
@@ -695,28 +695,33 @@ class Session:
 
         See `stancoreset.engines.coordinates.halfway`.
         """
-        return halfway(self.density().bind(data), self._centring, partial(self._moved, data), rise)
+        return halfway(self.density().bind(data), self._moving(data), rise)
 
     def centred(self, data: StanData) -> Coordinates:
         """A density bound to `data` with its scaled effects centred, if their factors have powers.
 
         See `stancoreset.stan.centring`.
         """
-        effects = () if self._centring is None else self._centring.effects
+        moving, own = self._moving(data), self.density().bind(data)
+        effects = () if moving is None else moving.centring.effects
         exponents = tuple(float(one.climbs) for one in effects)
-        own = self.density().bind(data)
-        if not any(exponents):
+        if moving is None or not any(exponents):
             return Coordinates(own, own)
-        return Coordinates(own, self._moved(data, exponents), self._centring, exponents)
+        return Coordinates(own, moving.bound(exponents), moving, exponents)
 
     @property
     def has_scaled_effects(self) -> bool:
         """Whether the program scales effects, s z, that an engine in this process may move."""
         return self._centring is not None and any(e.climbs for e in self._centring.effects)
 
+    @property
+    def located_effects(self) -> list[str]:
+        """Names of parameters that have a location and a scale by their prior."""
+        return [e.name for e in located(StanProgram.from_code(self.controlled.code).tree, set())]
+
     @cached_property
     def _centring(self) -> Centring | None:
-        """The program with scaled effects that may be centred, on an engine in this process.
+        """The program with effects that may be moved, on an engine in this process.
 
         Another compiles a program for half a minute. Draws of unit vectors lose a coordinate.
         """
@@ -725,14 +730,14 @@ class Session:
             return None
         return centring(StanProgram.from_code(self.controlled.code).tree)
 
-    def _moved(
-        self, data: StanData, exponents: tuple[float, ...], shifts: Shifts = MappingProxyType({})
-    ) -> BoundModel:
-        """The density in which some effects are centred and shifted."""
-        assert self._centring is not None
-        compiled = self.engine.compile(self._centring.code, name=self.program.program.name)
-        moved = CompiledWithControl(compiled, self.controlled)
-        return moved.bind({**data, **self._centring.data(exponents, shifts)})
+    def _moving(self, data: StanData) -> Moving | None:
+        """What moves the effects of a density bound to `data`, if it has any."""
+
+        def bind(code: str, further: StanData) -> BoundModel:
+            compiled = self.engine.compile(code, name=self.program.program.name)
+            return CompiledWithControl(compiled, self.controlled).bind({**data, **further})
+
+        return None if self._centring is None else Moving(self._centring, bind)
 
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
@@ -973,9 +978,9 @@ def _top(half: Coordinates, point: Float) -> Float:
     density = around.whitened(half.bound.log_density_gradient)
     top = start + climb(density, np.zeros(len(start)), max_iter=_STEPS_UP).theta
     for _ in range(_CLIMBS):
-        if half.centring is None:
+        if half.moving is None:
             break
-        if not half.centring.one_sided(half.own.constrain(half.back(top[None]))):
+        if not half.moving.centring.one_sided(half.own.constrain(half.back(top[None]))):
             break
         top = ascend(half.bound, top)
     return top[None]

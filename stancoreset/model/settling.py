@@ -225,6 +225,15 @@ class Settling:
             return np.zeros(full.n_params, dtype=bool)
         return self._known_by_prior(full, full.prior)
 
+    @property
+    def _hyperparameters(self) -> NDArray[np.bool_]:
+        """Unseen parameters but for effects in whose mean other effects have theirs.
+
+        With a scale of their own they meet in a pole, too, and are integrated out with the others.
+        """
+        names = [name.partition(".")[0] for name in self.full.param_names]
+        return self._unseen & ~np.isin(names, self.session.located_effects)
+
     def _known_by_prior(self, density: Climbable, prior: Climbable) -> NDArray[np.bool_]:
         """Coordinates along which rows change nothing, (P,), at two points."""
         rng = np.random.default_rng([self.seed, 53])
@@ -245,7 +254,7 @@ class Settling:
                 return self._centred_modes()
         with self._some_rows() as small:
             if self._unseen.any():
-                return self._given_scales(small, self.full.prior, self._unseen)
+                return self._given_scales(small, self.full.prior, self._hyperparameters)
             return self._ends(small), np.zeros((0, self.full.n_params))
 
     def _centred_modes(self) -> tuple[Float, Float]:

@@ -25,6 +25,7 @@ from stancoreset.stan.likelihood import (
     parameter_count,
     too_large,
 )
+from stancoreset.stan.located import located
 from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,
@@ -51,6 +52,7 @@ __all__ = [
     "has_size",
     "labels_of",
     "likelihood_of",
+    "located",
     "may_be_infinite",
     "names_of",
     "not_lifted",

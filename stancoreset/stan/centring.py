@@ -15,9 +15,8 @@ of scales, and Cholesky factors of covariances, with which brms writes correlate
 have no powers, and λ is 0 or 1. They scale all effects at once, and where one of their scales may
 be near zero, centring all of them makes a funnel: λ is 1 only if the whole diagonal is known well.
 
-Effects that are parameters themselves, a ~ normal(m, s), are in a funnel with s where the rows know
-little of them. They are moved the other way, with a = m + s^λ c; and so that small scales lose no
-digits, normal(a | m, s) is s^-λ normal(c | 0, s^(1 − λ)).
+Effects that are parameters themselves, a ~ normal(m, s), are moved the other way, see
+`stancoreset.stan.located`.
 
 Effects that the rows know better than their mean meet it on another ridge: where the rows see
 m + c_k, m goes up as all c_k go down, and the ridge is the narrower the more effects there are. In
@@ -38,6 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.stan.located import Located, located
 from stancoreset.stan.syntax import Names, bare, printer
 from stancoreset.stan.syntax import nodes as n
 
@@ -51,8 +51,6 @@ _SCALED_BY = {
     "vector": ("vector",),
     "matrix": ("vector", "matrix"),
 }
-# Priors whose last arguments are location and scale.
-_LOCATED = ("normal", "student_t", "cauchy", "double_exponential", "logistic")
 _DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
 # Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
 # effects may move: what it scales is then less than twice as wide in one draw as in most others.
@@ -83,8 +81,6 @@ class Effects:
         Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``.
     along : str
         Whether a vector scales the ``"rows"`` or the ``"columns"`` of a matrix; empty otherwise.
-    mean : Expr or None
-        m, if the parameter is not raw, but has location m and scale s by its prior.
     """
 
     name: str
@@ -92,17 +88,14 @@ class Effects:
     factor: n.Expr
     base: str
     along: str = ""
-    mean: n.Expr | None = None
-
-    @property
-    def climbs(self) -> bool:
-        """Whether climbs may go in c: of raw effects and a factor that has powers."""
-        return self.has_powers and self.mean is None
 
     @property
     def has_powers(self) -> bool:
         """Whether λ may lie between 0 and 1."""
         return _base(self.factor) != "matrix"
+
+    #: Whether a climb may begin in c.
+    climbs = has_powers
 
     def exponents(self, values: Mapping[str, Float]) -> tuple[float, ...]:
         """What λ may be, by draws near the posterior: values (S, *shape) by name."""
@@ -126,30 +119,19 @@ class Effects:
 
     def means(self, values: Mapping[str, Float], exponent: float) -> Float:
         """Mean of the scaled effects of each kind in every draw, (S, kinds)."""
-        scaled = self.moved(values, exponent)[0]
+        scaled = self.moved(values, exponent)
         kept = 0 if self.kinds is None else self.kinds
         axes = tuple(axis for axis in range(1, scaled.ndim) if axis != kept)
         return scaled.mean(axis=axes).reshape(len(scaled), -1)
 
-    def moved(self, values: Mapping[str, Float], exponent: float) -> tuple[Float, Float]:
-        """c without shifts, and the log of its Jacobian, at values (S, *shape) by name.
-
-        It is s^λ z, or (a − m) / s^λ.
-        """
+    def moved(self, values: Mapping[str, Float], exponent: float) -> Float:
+        """c = s^λ z without shifts, at values (S, *shape) by name."""
         raw, factor = self.raw(values), _value(self.factor, values)
-        if self.mean is not None:
-            mean = _value(self.mean, values)
-            raw, exponent = raw - mean.reshape(-1, *(1,) * (raw.ndim - 1)), -exponent
         if factor.ndim == 3:
-            matrix = raw if raw.ndim == 3 else raw[..., None]
-            diagonal = np.abs(np.diagonal(factor, axis1=1, axis2=2))
-            jacobian = matrix.shape[2] * np.log(diagonal).sum(axis=1)
-            return (factor @ matrix).reshape(raw.shape), jacobian
+            return (factor @ (raw if raw.ndim == 3 else raw[..., None])).reshape(raw.shape)
         ahead = (1,) if self.along == "columns" else ()
         behind = (1,) * (raw.ndim - factor.ndim - len(ahead))
-        each = factor.reshape(len(factor), *ahead, *factor.shape[1:], *behind) ** exponent
-        full = np.broadcast_to(each, raw.shape).reshape(len(raw), -1)
-        return raw * each, np.log(full).sum(axis=1)
+        return raw * factor.reshape(len(factor), *ahead, *factor.shape[1:], *behind) ** exponent
 
     def shifted(self, shift: Float, ndim: int) -> Float:
         """Shifts (S, kinds) in the places of effects with so many axes."""
@@ -163,13 +145,12 @@ class Effects:
         """What computes z from c, which stands in its place, and what adds the log Jacobian."""
         z = _indexed(self.name, self.part)
         factor, kind = self.factor, self.factor.type.base
-        power = exponent if self.mean is None else n.Paren(n.Unary("-", exponent))
         if kind == "matrix":
             value: n.Expr = n.Call("mdivide_left_tri_low", (factor, z))
             logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
             count: n.Expr = n.Call("cols", (z,)) if self.base == "matrix" else n.IntLit("1")
         elif self.along:
-            inverse = n.Call("pow", (factor, n.Unary("-", power)))
+            inverse = n.Call("pow", (factor, n.Unary("-", exponent)))
             if self.along == "rows":
                 value = n.Call("diag_pre_multiply", (inverse, z))
                 count = n.Call("cols", (z,))
@@ -178,49 +159,17 @@ class Effects:
                 count = n.Call("rows", (z,))
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         elif kind == "vector":
-            value, count = n.Binary(z, "./", n.Call("pow", (factor, power))), n.IntLit("1")
+            value, count = n.Binary(z, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
             logs = n.Call("sum", (n.Call("log", (factor,)),))
         else:
-            value = n.Binary(z, "/", n.Call("pow", (factor, power)))
+            value = n.Binary(z, "/", n.Call("pow", (factor, exponent)))
             count = n.Call("num_elements", (z,))
             logs = n.Call("log", (factor,))
-        if self.mean is not None:  # a = m + c / s^−λ
-            value = n.Binary(self.mean, "+", value)
-        less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", power), "*", count), "*", logs))
+        less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", exponent), "*", count), "*", logs))
         blocks = (n.Block((s,)) for s in (n.Assign(z, "=", value), less))
         asked = n.Binary(exponent, ">", n.IntLit("0"))
         back, jacobian = (n.If(asked, block) for block in blocks)
         return back, jacobian
-
-    def moved_prior(self, node: n.Node, exponent: n.Expr, c: str) -> n.Node | None:
-        """The prior of a, if a node is it, as that of c where it is moved.
-
-        Its s^-λ is undone by the Jacobian, unless a loop gives some elements another prior.
-        """
-        prior = _located(node)
-        if prior is None or self.mean is None:
-            return None
-        a, *others, mean, factor = prior.args
-        name = next((x.name for x in n.walk(a) if isinstance(x, n.Var)), "")
-        if name != self.name or bare(mean) != self.mean or bare(factor) != self.factor:
-            return None
-        there = n.transform(
-            a, lambda x: n.Var(c) if isinstance(x, n.Var) and x.name == self.name else None
-        )
-        one, zero = n.IntLit("1"), n.IntLit("0")
-        scale = n.Call("pow", (factor, n.Binary(one, "-", exponent)))
-        logs: n.Expr = n.Call("log", (factor,))
-        if _base(self.factor) != "real":
-            logs = n.Call("sum", (logs,))
-        elif _base(bare(a)) != "real":
-            logs = n.Binary(n.Call("num_elements", (a,)), "*", logs)
-        density = n.Binary(
-            n.Call(prior.name, (there, *others, zero, scale)),
-            "-",
-            n.Binary(exponent, "*", logs),
-        )
-        either = n.Paren(n.Ternary(n.Binary(exponent, ">", zero), density, prior))
-        return n.TargetAdd(either) if isinstance(node, n.Tilde) else either
 
     def unshift(self, shift: _Shift) -> n.Stmt:
         """What takes a shift from c, if it has rows."""
@@ -266,26 +215,37 @@ class _Shift:
 
 @dataclass(frozen=True)
 class Centring:
-    """A program that moves scaled effects, by exponents in its data.
+    """A program that moves effects, by exponents in its data.
 
     Attributes
     ----------
     code : str
-    effects : tuple of Effects
-        Those that can be moved.
+    there : str
+        The program of the same data whose generated quantities are located effects as they are
+        moved, at its own parameters.
+    scaled : tuple of Effects
+    located : tuple of Located
+        What can be moved.
     asked : str
-        Name of the exponents in the data.
-    raw : mapping of str to str
+        Name of the exponents in the data: of scaled effects, then of located ones.
+    names : mapping of str to str
         The parameter that stands for each one whose effects can be moved.
     shifts : tuple
         The data of each shift.
     """
 
     code: str = field(repr=False)
-    effects: tuple[Effects, ...]
+    there: str = field(repr=False)
+    scaled: tuple[Effects, ...]
+    located: tuple[Located, ...]
     asked: str
-    raw: Mapping[str, str]
+    names: Mapping[str, str]
     shifts: tuple[_Shift, ...] = ()
+
+    @property
+    def effects(self) -> tuple[Effects | Located, ...]:
+        """All that can be moved, in the order of exponents."""
+        return (*self.scaled, *self.located)
 
     def data(
         self, exponents: Sequence[float], shifts: Shifts = MappingProxyType({})
@@ -306,7 +266,7 @@ class Centring:
         columns = {name: c for name, c in columns.items() if 0 < c.shape[1] <= _SHORT}
         if not columns:
             return {}
-        means, phi = self.effects[number].means(values, exponent), np.hstack(list(columns.values()))
+        means, phi = self.scaled[number].means(values, exponent), np.hstack(list(columns.values()))
         if len(phi) < _DRAWS * phi.shape[1]:
             return {}
         slopes = np.linalg.lstsq(phi - phi.mean(axis=0), means - means.mean(axis=0))[0]
@@ -321,7 +281,7 @@ class Centring:
 
         Those of a mean zero do not: they stand for an intercept that is not where it belongs.
         """
-        raw = (e.raw(values) for e in self.effects if e.climbs)
+        raw = (e.raw(values) for e in self.scaled if e.climbs)
         return any(z.size >= _ENOUGH and np.mean(z) ** 2 > np.var(z) for z in raw)
 
     def moved(
@@ -329,23 +289,21 @@ class Centring:
         values: Mapping[str, Float],
         exponents: Sequence[float],
         shifts: Shifts = MappingProxyType({}),
-    ) -> tuple[dict[str, Float], Float]:
-        """Parameters (S, *shape) by name, with c in place of z, and the log Jacobian (S,)."""
+    ) -> dict[str, Float]:
+        """Parameters (S, *shape) by name, with c of scaled effects in place of z."""
         found = dict(values)
-        total = np.zeros(len(next(iter(values.values()))))
-        for number, (effects, exponent) in enumerate(zip(self.effects, exponents, strict=True)):
+        for number, (effects, exponent) in enumerate(zip(self.scaled, exponents, strict=False)):
             if exponent:
                 at = _place(effects.part)
                 if found[effects.name] is values[effects.name]:
                     found[effects.name] = np.array(values[effects.name])
-                scaled, jacobian = effects.moved(values, exponent)
+                scaled = effects.moved(values, exponent)
                 for (which, name), amount in shifts.items():
                     if which == number:
                         by = values[name].reshape(len(scaled), -1) @ amount.T
                         scaled = scaled + effects.shifted(by, scaled.ndim)
                 found[effects.name][at] = scaled
-                total += jacobian
-        return found, total
+        return found
 
 
 def centring(program: n.Program) -> Centring | None:
@@ -359,44 +317,43 @@ def centring(program: n.Program) -> Centring | None:
     >>> [(e.name, e.part) for e in centring(parse(code)).effects]
     [('z_1', (1,))]
     """
-    effects = tuple(_effects(program))
+    scaled = tuple(_effects(program))
+    around = located(program, {e.name for e in scaled})
+    effects: tuple[Effects | Located, ...] = (*scaled, *around)
     if not effects:
         return None
     names = Names(program)
     asked = names.fresh("centred")
+    exponents = [_indexed(asked, (i + 1,)) for i in range(len(effects))]
     moved = {d.name: d for d in program.parameters if d.name in {e.name for e in effects}}
-    raw = {name: names.fresh(f"{name}_centred") for name in moved}
+    new = {name: names.fresh(f"{name}_centred") for name in moved}
     declared = [
-        replace(d, constraint=n.Constraint(), value=n.Var(raw[name])) for name, d in moved.items()
+        replace(d, constraint=n.Constraint(), value=n.Var(new[name])) for name, d in moved.items()
     ]
-    each = [(e, _indexed(asked, (i + 1,))) for i, e in enumerate(effects)]
-    pairs = [e.statements(exponent) for e, exponent in each]
+    pairs = [e.statements(x) for e, x in zip(scaled, exponents, strict=False)]
+    behind = list(zip(around, exponents[len(scaled) :], strict=True))
 
     def prior(node: n.Node) -> n.Node | None:
-        found = (e.moved_prior(node, exponent, raw[e.name]) for e, exponent in each)
-        return next((one for one in found if one is not None), None)
+        return next((e.moved_prior(x, new[e.name]) for e, x in behind if node == e.prior), None)
 
     means = [d for d in program.parameters if d.name not in moved and _is_free(d)]
     shifts = [
         _Shift(i, d, *(names.fresh(f"{what}_{i + 1}_{d.name}") for what in _NAMES))
-        for i, e in enumerate(effects)
-        if e.mean is None
+        for i in range(len(scaled))
         for d in means
     ]
     bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
     size = n.SizedType("real", (n.IntLit(str(len(effects))),))
+    data = (*program.data, n.Decl(asked, size, bounds))
     changed = replace(
         program,
-        data=(
-            *program.data,
-            n.Decl(asked, size, bounds),
-            *(d for shift in shifts for d in shift.declarations),
-        ),
-        parameters=tuple(replace(d, name=raw.get(d.name, d.name)) for d in program.parameters),
+        data=(*data, *(d for shift in shifts for d in shift.declarations)),
+        parameters=tuple(replace(d, name=new.get(d.name, d.name)) for d in program.parameters),
         transformed_parameters=(
             *declared,
-            *(effects[shift.effects].unshift(shift) for shift in shifts),
+            *(scaled[shift.effects].unshift(shift) for shift in shifts),
             *(back for back, _ in pairs),
+            *(e.back(x) for e, x in behind),
             *program.transformed_parameters,
         ),
         model=(
@@ -404,7 +361,25 @@ def centring(program: n.Program) -> Centring | None:
             *(jacobian for _, jacobian in pairs),
         ),
     )
-    return Centring(printer.program(changed), effects, asked, raw, tuple(shifts))
+    there = replace(
+        program,
+        data=data,
+        transformed_parameters=(),
+        model=(),
+        generated_quantities=(
+            *(replace(moved[e.name], name=new[e.name], value=n.Var(e.name)) for e in around),
+            *(e.there(x, new[e.name]) for e, x in behind),
+        ),
+    )
+    return Centring(
+        code=printer.program(changed),
+        there=printer.program(there),
+        scaled=scaled,
+        located=around,
+        asked=asked,
+        names=new,
+        shifts=tuple(shifts),
+    )
 
 
 def _is_free(decl: n.Decl) -> bool:
@@ -422,8 +397,7 @@ def _is_free(decl: n.Decl) -> bool:
 def _effects(program: n.Program) -> Iterator[Effects]:
     """Products of a factor and a parameter that may take any value, one for each parameter's part.
 
-    A factor is made of parameters alone: transformed parameters compute z before all else. Behind
-    them come parameters whose prior has a location and such a factor.
+    A factor is made of parameters alone: transformed parameters compute z before all else.
     """
     parameters = {d.name: d for d in program.parameters}
     found: set[tuple[str, tuple[int, ...]]] = set()
@@ -433,48 +407,6 @@ def _effects(program: n.Program) -> Iterator[Effects]:
             if not any((effects.name, part) in found for part in parts):
                 found.add((effects.name, effects.part))
                 yield effects
-    moved, means = {name for name, _ in found}, set[str]()
-    for effects in _of_priors(program, parameters):
-        assert effects.mean is not None
-        mean = {x.name for x in n.walk(effects.mean) if isinstance(x, n.Var)}
-        # A mean is computed from what is not moved.
-        if effects.name not in moved | means and not mean & moved:
-            moved.add(effects.name)
-            means |= mean
-            yield effects
-
-
-def _of_priors(program: n.Program, parameters: Mapping[str, n.Decl]) -> Iterator[Effects]:
-    """Parameters a with ``a ~ normal(m, s)``, as a whole or in a loop, or another such prior."""
-    for prior in (_located(x) for s in program.model for x in n.walk(s)):
-        if prior is None:
-            continue
-        a, *_, mean, factor = prior.args
-        effects = _scaled(bare(a), bare(factor), parameters)
-        if effects is not None and not effects.part and _is_location(bare(mean), parameters):
-            yield replace(effects, mean=bare(mean))
-
-
-def _located(node: n.Node) -> n.Call | None:
-    """The density of a node that says ``a ~ normal(m, s)``, or another such prior."""
-    match node:
-        case n.Tilde(arg=a, distribution=name, args=(*_, _, _) as args, truncated=False):
-            return n.Call(f"{name}_lupdf", (a, *args)) if name in _LOCATED else None
-        case n.Call(name=name, args=(_, *_, _, _)):
-            return node if name.removesuffix("_lpdf").removesuffix("_lupdf") in _LOCATED else None
-    return None
-
-
-def _is_location(e: n.Expr, parameters: Mapping[str, n.Decl]) -> bool:
-    """Whether an expression is a number, a real parameter or an element of a vector."""
-    match e:
-        case n.IntLit() | n.RealLit():
-            return True
-        case (
-            n.Var(name=name) | n.Index(base=n.Var(name=name), indices=(n.Single(index=n.IntLit()),))
-        ):
-            return name in parameters and _base(e) == "real"
-    return False
 
 
 def _of_product(product: n.Binary | n.Call, parameters: Mapping[str, n.Decl]) -> Iterator[Effects]:
@@ -618,10 +550,8 @@ def _place(part: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def _value(e: n.Expr, values: Mapping[str, Float]) -> Float:
-    """A factor or location at values (S, *shape) by name."""
+    """A factor at values (S, *shape) by name."""
     match e:
-        case n.IntLit(text=text) | n.RealLit(text=text):
-            return np.array([float(text)])
         case n.Var(name=name):
             return values[name]
         case n.Index(base=n.Var(name=name), indices=indices):

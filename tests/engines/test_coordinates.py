@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from agreement import assert_agree, independent, of_draws
+from moving import ENGINE, moving_of
 from scipy import stats
 from seeds import reseeded
 
 from stancoreset.engines import Coordinates, climb, coordinates_for, halfway, inverse_metric
 from stancoreset.engines.metric import score_divergence
-from stancoreset.engines.stanli import StanliEngine
 from stancoreset.posterior import arviz
-from stancoreset.stan import StanProgram, centring
 
 EFFECTS = """
 data { int K; vector[K] y; real<lower=0> error; }
@@ -27,7 +26,6 @@ parameters { vector[K] a; real<lower=0> s; }
 model { a ~ normal(5, s); s ~ normal(0, 10); y ~ normal((a - 5) / 10, error); }
 """
 Y = np.array([0.3, -0.5, 0.1, 0.4, -0.2, 0.6])
-ENGINE = StanliEngine()
 
 
 def log_scales(error):
@@ -58,14 +56,11 @@ def effects_and_scales(error, count):
 def drawn(error):
     """NUTS in the program's coordinates, and in those that its draws choose."""
     data = {"K": len(Y), "y": Y, "error": error}
-    moving = centring(StanProgram.from_code(EFFECTS).tree)
+    moving = moving_of(EFFECTS, data)
     own = ENGINE.compile(EFFECTS).bind(data)
     first = own.sample(seed=1, chains=4, iter_sampling=1_000)
     near = first.unconstrained.reshape(-1, own.n_params)
-    bound = ENGINE.compile(moving.code)
-    with coordinates_for(
-        own, near, moving, lambda *some: bound.bind({**data, **moving.data(*some)})
-    ) as moving_in:
+    with coordinates_for(own, near, moving) as moving_in:
         metric = inverse_metric(moving_in.of(near))
         options = {"chains": 4, "iter_sampling": 2_000, "inv_metric": metric, "seed": 2}
         again = moving_in.sample(inits=near[:4], **options)
@@ -103,13 +98,11 @@ def test_effects_that_are_hardly_known_stay_as_they_are():
 def test_effects_that_are_parameters_move_as_raw_ones_where_they_are_hardly_known(error, exponents):
     """In the funnel of (a, log s) chains stop at small scales; the posterior is the integral's."""
     data = {"K": len(Y), "y": Y, "error": error}
-    moving = centring(StanProgram.from_code(PARAMETERS).tree)
-    own, bound = ENGINE.compile(PARAMETERS).bind(data), ENGINE.compile(moving.code)
+    moving = moving_of(PARAMETERS, data)
+    own = ENGINE.compile(PARAMETERS).bind(data)
     r, log_s = effects_and_scales(error, 1_000)
     near = np.column_stack([5 + 10 * r, log_s + np.log(10)])
-    with coordinates_for(
-        own, near, moving, lambda *some: bound.bind({**data, **moving.data(*some)})
-    ) as moving_in:
+    with coordinates_for(own, near, moving) as moving_in:
         assert moving_in.exponents == exponents
         found = moving_in.sample(
             inits=near[:4],
@@ -131,8 +124,8 @@ def test_effects_at_a_pole_climb_as_they_are():
     """Centred halfway, effects around zero are highest at a scale of zero; others are not."""
     rng = np.random.default_rng(1)
     data = {"K": 40, "L": 40, "x": 3 * rng.normal(size=40), "y": 0.01 * rng.normal(size=40)}
-    moving = centring(StanProgram.from_code(TWO).tree)
-    own, bound = ENGINE.compile(TWO).bind(data), ENGINE.compile(moving.code)
+    moving = moving_of(TWO, data)
+    own = ENGINE.compile(TWO).bind(data)
 
     def rise(half):
         summit = climb(
@@ -141,7 +134,7 @@ def test_effects_at_a_pole_climb_as_they_are():
         )
         return summit.theta[None]
 
-    half, top = halfway(own, moving, lambda some: bound.bind({**data, **moving.data(some)}), rise)
+    half, top = halfway(own, moving, rise)
     assert half.exponents == (0.5, 0.0)
     s, t = np.exp(half.back(top)[0, -2:])
     # At the mode with √s z: z² has the mean ½, but for the rows' errors and the prior of s.
@@ -155,9 +148,8 @@ def test_a_scale_that_is_too_small_for_a_number_is_a_pole():
     code = TWO.replace(
         "model {", "transformed parameters { real of = normal_lpdf(s * z | 0, 1); }" + "\nmodel {"
     )
-    moving = centring(StanProgram.from_code(code).tree)
-    own, bound = ENGINE.compile(code), ENGINE.compile(moving.code)
     data = {"K": 2, "L": 1, "x": np.ones(2), "y": np.ones(1)}
+    moving = moving_of(code, data)
     tried = []
 
     def rise(half):
@@ -167,9 +159,7 @@ def test_a_scale_that_is_too_small_for_a_number_is_a_pole():
             points[1, 3] = -1_600.0
         return points
 
-    half, top = halfway(
-        own.bind(data), moving, lambda some: bound.bind({**data, **moving.data(some)}), rise
-    )
+    half, top = halfway(ENGINE.compile(code).bind(data), moving, rise)
     assert tried == [(0.5, 0.5), ()]
     np.testing.assert_array_equal(half.back(top), np.ones((2, 5)))
 
@@ -211,17 +201,14 @@ def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
     z = own + error / np.sqrt(wide[at])[:, None] * rng.normal(size=(len(at), count))
     near = np.column_stack([z, np.log(s), m])
 
-    moving = centring(StanProgram.from_code(RIDGE).tree)
-    bound = ENGINE.compile(moving.code)
+    moving = moving_of(RIDGE, data)
     alone = ENGINE.compile(RIDGE).bind(data)
     found = {}
-    with coordinates_for(
-        alone, near, moving, lambda *some: bound.bind({**data, **moving.data(*some)})
-    ) as inside:
+    with coordinates_for(alone, near, moving) as inside:
         assert inside.exponents == (1.0,)
         assert inside.shifts[0, "m"].item() == pytest.approx(1.0, abs=0.1)
         for shifts in (inside.shifts, {}):
-            moved = bound.bind({**data, **moving.data((1.0,), shifts)})
+            moved = moving.bound((1.0,), shifts)
             there = Coordinates(alone, moved, moving, (1.0,), shifts)
             metric = inverse_metric(there.of(near))
             options = {"chains": chains, "iter_sampling": 500, "inv_metric": metric, "seed": 2}
@@ -239,24 +226,20 @@ def test_scores_see_a_funnel_that_volumes_do_not():
     rng = np.random.default_rng(7)
     y = np.concatenate([0.1 * rng.normal(size=10), [0.3, -0.4, 0.2, 0.3]])
     data = {"K": 14, "y": y, "error": 0.04}
-    moving = centring(StanProgram.from_code(EFFECTS).tree)
-    own, bound = ENGINE.compile(EFFECTS).bind(data), ENGINE.compile(moving.code)
+    moving = moving_of(EFFECTS, data)
+    own = ENGINE.compile(EFFECTS).bind(data)
     near = own.sample(seed=1, chains=4, iter_sampling=500, adapt_delta=0.99).unconstrained
     near = near.reshape(-1, own.n_params)
 
-    def bind(*some):
-        return bound.bind({**data, **moving.data(*some)})
-
     steps = {}
     for exponent in (0.0, 0.5, 1.0):
-        inside = own if not exponent else bind((exponent,))
-        values = moving.moved(own.constrain(near), (exponent,))[0]
-        there = own.unconstrain(values)
+        inside = own if not exponent else moving.bound((exponent,))
+        there = moving.of(own, near, (exponent,))
         apart = score_divergence(there, inside.log_density_gradient(there)[1]).mean()
         options = {"chains": 4, "iter_sampling": 500, "inv_metric": inverse_metric(there)}
         drawn = inside.sample(seed=2, inits=there[:4], **options)
         steps[exponent] = drawn.stats["n_steps"].mean(), apart
     quickest = min(steps, key=lambda one: steps[one][0])
-    with coordinates_for(own, near, moving, bind) as chosen:
+    with coordinates_for(own, near, moving) as chosen:
         assert (*chosen.exponents, 0.0)[0] == min(steps, key=lambda one: steps[one][1])
         assert (*chosen.exponents, 0.0)[0] == quickest

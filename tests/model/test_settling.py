@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
+from moving import ENGINE, moving_of
 from pairs.cases import CASES, GROUPS
 from pairs.simulated import centred_slopes
 from seeds import reseeded
@@ -34,7 +35,6 @@ from stancoreset.reference import (
     from_rows,
 )
 from stancoreset.selection import expand, project_taylor
-from stancoreset.stan import StanProgram, centring
 from stancoreset.stan.labels import Labels
 
 # Non-centred, as brms writes group effects; the rows see mu, a and sigma.
@@ -650,23 +650,17 @@ def test_climbs_halfway_end_near_the_mass_however_far_the_mean_of_effects(error)
     rng = np.random.default_rng(5)
     count, effects = 300, 6.0 * rng.normal(size=300)
     data = {"K": count, "y": 1_000 + effects, "error": error}
-    moving = centring(StanProgram.from_code(FAR).tree)
-    own, moved = (StanliEngine().compile(code) for code in (FAR, moving.code))
+    moving = moving_of(FAR, data)
     near = np.concatenate([[1_000.0], effects / 6, [np.log(6.0)]])[None]
-    half, _ = halfway(
-        own.bind(data),
-        moving,
-        lambda some: moved.bind({**data, **moving.data(some)}),
-        lambda some: some.of(near),
-    )
+    half, _ = halfway(ENGINE.compile(FAR).bind(data), moving, lambda some: some.of(near))
     with half:
         far = np.concatenate([[50.0], np.full(count, 1.0), [np.log(950.0)]])[None]
         for point in (far, near):
             np.testing.assert_allclose(half.back(half.of(point)), point, rtol=1e-12)
             less = half.bound.log_density(half.of(point)) - half.own.log_density(point)
             assert less[0] == pytest.approx(-0.5 * count * point[0, -1])
-        assert moving.one_sided(half.own.constrain(far))
-        assert not moving.one_sided(half.own.constrain(near))
+        assert moving.centring.one_sided(half.own.constrain(far))
+        assert not moving.centring.one_sided(half.own.constrain(near))
         top = half.back(_top(half, far))[0]
         raw = ascend(half.own, far[0])
     assert top[0] == pytest.approx(1_000, abs=2)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import (
     BoundModel,
-    Coordinates,
     EngineName,
     SampleResult,
     resolve_engine,
@@ -127,8 +126,8 @@ class Task:
 
     @property
     def _all(self) -> tuple[float, ...]:
-        effects = () if self.centring is None else self.centring.effects
-        return tuple(float(one.mean is None) for one in effects)
+        found = self.centring
+        return () if found is None else (1.0,) * len(found.scaled) + (0.0,) * len(found.located)
 
     def centred_program(self) -> tuple[str, dict[str, Any]]:
         """The program with effects centred, and its data."""
@@ -138,9 +137,11 @@ class Task:
 
     def centred(self, draws: Float) -> Float:
         """Draws (…, P) with effects as they enter the predictor, which is how they are judged."""
+        if self.centring is None:
+            return draws
         own = self._coordinates
-        flat = draws.reshape(-1, draws.shape[-1])
-        return Coordinates(own, own, self.centring, self._all).of(flat).reshape(draws.shape)
+        values = own.constrain(draws.reshape(-1, draws.shape[-1]))
+        return own.unconstrain(self.centring.moved(values, self._all)).reshape(draws.shape)
 
     def draws(self, values: Mapping[str, Float], note: str) -> Draws:
         """Draws of parameters by name, each (chains, draws, *shape)."""
