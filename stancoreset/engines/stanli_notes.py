@@ -22,17 +22,22 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
 _NOTE = "stanli: "
 
 
-@cache
 def hear_notes() -> None:
     """Have stanli's library say what it has to say to this module.
 
-    Models must then be made with ``capture_stan_prints=False``.
+    Models must then be made with ``capture_stan_prints=False``. Others that a user makes by himself
+    may take the library's only callback at any time: it is set for every model.
     """
+    _setter()(_hear, None)
+
+
+@cache
+def _setter() -> Any:
     import stanli
 
     setter = ctypes.CDLL(stanli._runtime_lib_path()).bs_set_print_callback
     setter.restype, setter.argtypes = None, [_Callback, ctypes.POINTER(ctypes.c_char_p)]
-    setter(_hear, None)
+    return setter
 
 
 @_Callback  # type: ignore[untyped-decorator]  # kept here for as long as the library may call it
