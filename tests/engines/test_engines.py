@@ -218,7 +218,8 @@ generated quantities { print("the program's own words"); real z = size(g) * max(
 def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
     """What the program prints is printed; that a part of it is interpreted is not."""
     data = {"N": 3, "g": np.array([1, 2, 3]), "y": np.zeros(3)}
-    # A model that is made without ours takes the library's only callback.
+    # A model that is made without ours, and after one of ours, takes the library's only callback.
+    stanli.compile(INTERPRETED).bind(data).close()
     library.bridgestan_model(stan_code="parameters { real x; } model { x ~ normal(0, 1); }")
     with (
         warnings.catch_warnings(),
