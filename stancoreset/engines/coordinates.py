@@ -211,11 +211,7 @@ def halfway(
         exponents = tuple(0.0 if i in fallen else x for i, x in enumerate(exponents))
 
 
-def _chosen(
-    own: BoundModel,
-    near: Float,
-    moving: Moving,
-) -> tuple[tuple[float, ...], Shifts]:
+def _chosen(own: BoundModel, near: Float, moving: Moving) -> tuple[tuple[float, ...], Shifts]:
     """The exponents and shifts that save most, of one effect after the other."""
     centring = moving.centring
     dense = near.shape[1] <= DENSE_PARAMETERS
@@ -239,12 +235,16 @@ def _chosen(
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
             # A dense metric knows where effects meet their mean.
             by = {} if dense else centring.shift_of(i, values, exponent)
+            worse = True
             for tried in (shifts, {**shifts, **by}) if by else (shifts,):
                 found = apart(further, tried)
                 what = f"{effects.name} ^ {exponent:g}{', shifted' * (tried is not shifts)}"
                 _log.debug("%s: %.1f apart, was %.1f", what, found.mean(), least.mean())
+                worse &= bool(found.mean() > least.mean())
                 if _saves(least, found):
                     chosen, least = (further, tried), found
+            if worse:  # halfway, so that the whole way is worse still
+                break
     return chosen
 
 

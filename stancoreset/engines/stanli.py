@@ -91,8 +91,8 @@ class StanliEngine:
         return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
 
 
-# Draws of so many numbers, for which stanli takes a tenth of a second, are unconstrained at once.
-_MANY = 200_000
+# Draws of so many numbers, for which stanli takes ten milliseconds, are unconstrained at once.
+_MANY = 10_000
 
 
 @functools.lru_cache(maxsize=64)

@@ -18,7 +18,6 @@ from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import NUTS, Coordinates, halfway
-from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
 from stancoreset.model.folder import RunFolder, load_stage
@@ -757,47 +756,90 @@ def test_a_scale_of_zero_is_no_other_mode():
     np.testing.assert_allclose(np.exp(np.median(found.draws[:, tau], axis=0)), [0.8, 0.3], rtol=0.3)
 
 
-# Slopes that a few rows of each group hardly know, by hand; and the same with raw effects.
-SLOPES = """
-data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y; }
-parameters {
-  vector[J] a; vector[J] b; vector[2] m; vector<lower=0>[2] tau; real<lower=0> sigma;
-}
-model {
+# Effects that a few rows of each group hardly know, by hand; and the same with raw effects.
+HARDLY_KNOWN = """
+data {{
+  int N; int J; int H; array[N] int<lower=1, upper=J> g; array[J] int<lower=1, upper=H> h;
+  vector[N] x; vector[N] y;
+}}
+parameters {{ {effects} vector[2] m; vector<lower=0>[2] tau; real<lower=0> sigma; }}
+transformed parameters {{ {computed} }}
+model {{
   m ~ normal(0, 5); tau ~ normal(0, 2); sigma ~ exponential(1);
-  a ~ normal(m[1], tau[1]); b ~ normal(m[2], tau[2]);
-  y ~ normal(a[g] + b[g] .* x, sigma);
-}"""
-RAW_SLOPES = """
-data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] x; vector[N] y; }
-parameters {
-  vector[J] u; vector[J] v; vector[2] m; vector<lower=0>[2] tau; real<lower=0> sigma;
+  {prior}
+  y ~ normal({predictor}, sigma);
+}}"""
+_RAW = "vector[J] u; vector[J] v;"
+_SLOPES = "a[g] + b[g] .* x"
+_BOTH = "vector[J] a = m[1] + tau[1] * u; vector[J] b = m[2] + tau[2] * v;"
+_NORMAL = "u ~ std_normal(); v ~ std_normal();"
+#: For each kind of effects: a program, the same with raw effects, and names of effects in both.
+WAYS = {
+    "vectors": (
+        ("vector[J] a; vector[J] b;", "", "a ~ normal(m[1], tau[1]); b ~ normal(m[2], tau[2]);"),
+        (_RAW, _BOTH, _NORMAL),
+        _SLOPES,
+        ("a", "b"),
+    ),
+    "columns of a matrix": (
+        ("matrix[J, 2] c;", "", "for (k in 1:2) col(c, k) ~ normal(m[k], tau[k]);"),
+        (_RAW, f"matrix[J, 2] c; {{ {_BOTH} c = append_col(a, b); }}", _NORMAL),
+        "c[g, 1] + c[g, 2] .* x",
+        ("c",),
+    ),
+    "correlated vectors": (
+        (
+            "array[J] vector[2] c; corr_matrix[2] R;",
+            "",
+            "R ~ lkj_corr(2); c ~ multi_normal(m, quad_form_diag(R, tau));",
+        ),
+        (
+            "array[J] vector[2] u; cholesky_factor_corr[2] L;",
+            "array[J] vector[2] c; for (j in 1:J) c[j] = m + diag_pre_multiply(tau, L) * u[j];",
+            "L ~ lkj_corr_cholesky(2); for (j in 1:J) u[j] ~ std_normal();",
+        ),
+        "to_vector(c[g, 1]) + to_vector(c[g, 2]) .* x",
+        ("c",),
+    ),
+    "groups within larger ones": (
+        ("vector[J] a; vector[H] b;", "", "a ~ normal(b[h], tau[1]); b ~ normal(m[1], tau[2]);"),
+        (
+            "vector[J] u; vector[H] v;",
+            "vector[H] b = m[1] + tau[2] * v; vector[J] a = b[h] + tau[1] * u;",
+            _NORMAL,
+        ),
+        "a[g] + m[2] * x",
+        ("a", "b"),
+    ),
 }
-transformed parameters { vector[J] a = m[1] + tau[1] * u; vector[J] b = m[2] + tau[2] * v; }
-model {
-  m ~ normal(0, 5); tau ~ normal(0, 2); sigma ~ exponential(1);
-  u ~ std_normal(); v ~ std_normal();
-  y ~ normal(a[g] + b[g] .* x, sigma);
-}"""
 
 
 @pytest.mark.fit
 @pytest.mark.slow
-def test_effects_that_rows_hardly_know_settle_as_raw_ones():
+@pytest.mark.parametrize("way", WAYS)
+def test_effects_that_rows_hardly_know_settle_as_raw_ones(way):
     """There was none: chains in the funnel disagreed, and no mode exists."""
+    *programs, predictor, effects = WAYS[way]
+    code, raw_code = (
+        HARDLY_KNOWN.format(effects=own, computed=computed, prior=prior, predictor=predictor)
+        for own, computed, prior in programs
+    )
     rng = np.random.default_rng(3)
-    g, x = np.repeat(np.arange(100), 7), rng.normal(size=700)
-    effects = rng.normal(size=100)[g] + (0.5 + 0.05 * rng.normal(size=100))[g] * x
-    data = {"N": 700, "J": 100, "g": g + 1, "x": x, "y": 2 + effects + rng.normal(size=700)}
-    with sc.CoresetModel(stan_code=SLOPES, engine="stanli") as model:
+    g, x, h = np.repeat(np.arange(100), 7), rng.normal(size=700), np.arange(100) % 10
+    slopes = 0.5 if way == "groups within larger ones" else 0.5 + 0.05 * rng.normal(size=100)
+    larger = 0.3 * rng.normal(size=10)[h] if way == "groups within larger ones" else 0.0
+    own = (0.1 if way == "groups within larger ones" else 1.0) * rng.normal(size=100)
+    outcome = 2 + (own + larger)[g] + np.broadcast_to(slopes, 100)[g] * x + rng.normal(size=700)
+    data = {"N": 700, "J": 100, "H": 10, "g": g + 1, "h": h + 1, "x": x, "y": outcome}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
         found = Settling(session, checked, full, NUTS(), reseeded(1), 500).from_rough_modes()
-        fit = model.fit(data, seed=reseeded(1))
+        fit = model.fit(data, seed=reseeded(1), max_rounds=2)
     assert found.method == SETTLED
     assert fit.certificate.verdict in ("certified", "corrected")
     posterior = fit.posterior if fit.certificate.verdict == "certified" else fit.corrected()
-    with StanliEngine().compile(RAW_SLOPES).bind(data) as raw:
-        truth = raw.sample(seed=1, chains=4, iter_sampling=4_000, adapt_delta=0.95).variables
-    names = ("m", "tau", "sigma", "a", "b")
+    with ENGINE.compile(raw_code).bind(data) as raw:
+        truth = raw.sample(seed=1, chains=4, iter_sampling=2_000, adapt_delta=0.95).variables
+    names = ("m", "tau", "sigma", *effects)
     assert_agree(of_draws(posterior, *names), of_draws(truth, *names), within=2 * CERTIFIED)
