@@ -47,6 +47,8 @@ _CORRELATED = {
 # Functions that are positive where their arguments are.
 _POSITIVE = ("sqrt", "square", "inv", "inv_sqrt", "inv_square", "pow", "rep_vector", "to_vector")
 _DENSITIES = ("_lpdf", "_lupdf")
+# Statements by which a loop leaves out some of its priors.
+_LEAVING = (n.Break, n.Continue)
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ class _Search:
             case n.Block(body=body) | n.Profile(body=body):
                 for inner in body:
                     yield from self.statement(inner, loops)
-            case n.For(body=body):
+            case n.For(body=body) if not any(isinstance(x, _LEAVING) for x in n.walk(body)):
                 yield from self.statement(body, (*loops, s))
             case n.Tilde(arg=a, distribution=name, args=args, truncated=False):
                 density = n.Call(f"{name}_lupdf", (a, *args))

@@ -227,6 +227,10 @@ def test_the_density_is_that_of_the_program(name):
         "parameters { vector[3] a; real<lower=0> s; } model { for (j in 2:3)"
         " a[j] ~ normal(a[j - 1], s); }",
         "parameters { vector[3] a; real<lower=0> s; } model { a ~ normal(0, 2); }",
+        "parameters { vector[3] a; real<lower=0> s; } model { for (j in 1:3) {"
+        " if (j == 2) continue; a[j] ~ normal(0, s); } }",
+        "parameters { vector[3] a; real<lower=0> s; } model {"
+        " target += normal_lpdf(a | 0, s) + normal_lpdf(a | 0, s); }",
         "data { array[2] int i; } parameters { vector[3] a; real<lower=0> s; }"
         " model { for (j in 1:2) a[i[j]] ~ normal(0, s); }",
         "parameters { vector[3] a; real<lower=0> s; } model { for (j in 1:2) a ~ normal(0, s); }",
