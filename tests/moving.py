@@ -12,8 +12,5 @@ ENGINE = StanliEngine()
 
 
 def moving_of(code, data):
-    """None if nothing of the program can be moved."""
     found = centring(StanProgram.from_code(code).tree)
-    if found is None:
-        return None
     return Moving(found, lambda text, further: ENGINE.compile(text).bind({**data, **further}))

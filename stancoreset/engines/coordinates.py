@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,8 @@ from stancoreset.stan import Centring, Shifts
 __all__ = ["Coordinates", "Moving", "coordinates_for", "halfway"]
 
 _log = logging.getLogger(__name__)
+# Exponents and shifts.
+_Choice: TypeAlias = tuple[tuple[float, ...], Shifts]
 
 # What effects must save to be moved: of F, and in standard errors of it.
 _SAVED, _ERRORS = 0.5, 2.0
@@ -166,11 +168,7 @@ class Coordinates(Closing):
         self.own.close()
 
 
-def coordinates_for(
-    own: BoundModel,
-    near: Float | None,
-    moving: Moving | None,
-) -> Coordinates:
+def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) -> Coordinates:
     """The coordinates in which draws `near` the posterior are closest to a Gaussian.
 
     Without draws, or effects that could be moved, the program's own are taken.
@@ -211,7 +209,7 @@ def halfway(
         exponents = tuple(0.0 if i in fallen else x for i, x in enumerate(exponents))
 
 
-def _chosen(own: BoundModel, near: Float, moving: Moving) -> tuple[tuple[float, ...], Shifts]:
+def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
     """The exponents and shifts that save most, of one effect after the other."""
     centring = moving.centring
     dense = near.shape[1] <= DENSE_PARAMETERS
@@ -224,13 +222,8 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> tuple[tuple[float, 
         with moving.bound(exponents, shifts) as bound:
             return score_divergence(moved, bound.log_density_gradient(moved)[1])
 
-    chosen: tuple[tuple[float, ...], Shifts] = (0.0,) * len(centring.effects), {}
-    least = score_divergence(draws, own.log_density_gradient(draws)[1])
-    numbered = list(enumerate(centring.effects))
-    # Of effects around those of larger groups, the former come first: they hide what these gain.
-    count = len(centring.scaled)
-    for i, effects in (*numbered[:count], *reversed(numbered[count:])):
-        exponents, shifts = chosen
+    def moved_further(i: int, chosen: _Choice, least: Float) -> tuple[_Choice, Float]:
+        effects, (exponents, shifts) = centring.effects[i], chosen
         for exponent in effects.exponents(values)[1:]:
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
             # A dense metric knows where effects meet their mean.
@@ -240,11 +233,22 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> tuple[tuple[float, 
                 found = apart(further, tried)
                 what = f"{effects.name} ^ {exponent:g}{', shifted' * (tried is not shifts)}"
                 _log.debug("%s: %.1f apart, was %.1f", what, found.mean(), least.mean())
-                worse &= bool(found.mean() > least.mean())
+                worse &= _saves(found, least)
                 if _saves(least, found):
                     chosen, least = (further, tried), found
-            if worse:  # halfway, so that the whole way is worse still
+            if worse:  # halfway already: the whole way leads further away
                 break
+        return chosen, least
+
+    chosen: _Choice = (0.0,) * len(centring.effects), {}
+    least = score_divergence(draws, own.log_density_gradient(draws)[1])
+    left = list(range(len(centring.effects)))
+    while left:
+        before = chosen
+        for i in left:
+            chosen, least = moved_further(i, chosen, least)
+        # What one gains may be hidden by another that has moved since: schools by districts.
+        left = [i for i in left if not chosen[0][i]] if chosen is not before else []
     return chosen
 
 

@@ -794,9 +794,9 @@ WAYS = {
             "R ~ lkj_corr(2); c ~ multi_normal(m, quad_form_diag(R, tau));",
         ),
         (
-            "array[J] vector[2] u; cholesky_factor_corr[2] L;",
-            "array[J] vector[2] c; for (j in 1:J) c[j] = m + diag_pre_multiply(tau, L) * u[j];",
-            "L ~ lkj_corr_cholesky(2); for (j in 1:J) u[j] ~ std_normal();",
+            "matrix[2, J] u; cholesky_factor_corr[2] L;",
+            "matrix[J, 2] c = (rep_matrix(m, J) + diag_pre_multiply(tau, L) * u)';",
+            "L ~ lkj_corr_cholesky(2); to_vector(u) ~ std_normal();",
         ),
         "to_vector(c[g, 1]) + to_vector(c[g, 2]) .* x",
         ("c",),
@@ -835,11 +835,11 @@ def test_effects_that_rows_hardly_know_settle_as_raw_ones(way):
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
         found = Settling(session, checked, full, NUTS(), reseeded(1), 500).from_rough_modes()
-        fit = model.fit(data, seed=reseeded(1), max_rounds=2)
+        fit = model.fit(data, seed=reseeded(1))
     assert found.method == SETTLED
     assert fit.certificate.verdict in ("certified", "corrected")
     posterior = fit.posterior if fit.certificate.verdict == "certified" else fit.corrected()
     with ENGINE.compile(raw_code).bind(data) as raw:
-        truth = raw.sample(seed=1, chains=4, iter_sampling=2_000, adapt_delta=0.95).variables
+        truth = raw.sample(seed=1, chains=4, iter_sampling=4_000, adapt_delta=0.95).variables
     names = ("m", "tau", "sigma", *effects)
     assert_agree(of_draws(posterior, *names), of_draws(truth, *names), within=2 * CERTIFIED)
