@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from agreement import CERTIFIED, assert_agree, of_draws
+from agreement import CERTIFIED, assert_agree, independent, of_draws
 from moving import ENGINE, moving_of
 from pairs.cases import CASES, GROUPS
 from pairs.simulated import centred_slopes
@@ -814,6 +814,32 @@ WAYS = {
 }
 
 
+def scales_by_lattice(data, within, count=100_000):
+    """Independent draws of τ and σ, with all effects and means integrated out in closed form.
+
+    y ~ N(0, σ² I + U D Uᵀ), where D has the prior variances of what the columns of U multiply.
+    """
+    x, y, n = data["x"], data["y"], data["N"]
+    groups = np.eye(data["J"])[data["g"] - 1]
+    larger = groups @ np.eye(data["H"])[data["h"] - 1] if within else groups * x[:, None]
+    u = np.column_stack([groups, larger, np.ones(n), x])
+    kind = np.repeat([0, 1, 2], [groups.shape[1], larger.shape[1], 2])
+    axes = np.linspace(0.02, 1.6, 41), np.linspace(0.01, 1.21, 61), np.linspace(0.84, 1.1, 14)
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    uu, uy, yy = u.T @ u, u.T @ y, y @ y
+    log_p = np.empty(len(points))
+    for i, (one, other, sigma) in enumerate(points):
+        d = np.array([one, other, 5.0])[kind]
+        inner = np.eye(len(d)) + d[:, None] * uu * d / sigma**2
+        chol = np.linalg.cholesky(inner)
+        half = np.linalg.solve(chol, d * uy) / sigma**2
+        log_p[i] = -n * np.log(sigma) - np.log(np.diag(chol)).sum() - 0.5 * yy / sigma**2
+        log_p[i] += 0.5 * half @ half - (one**2 + other**2) / 8 - sigma
+    p = np.exp(log_p - log_p.max())
+    rng = np.random.default_rng(0)
+    return points[rng.choice(len(points), count, p=p / p.sum())]
+
+
 @pytest.mark.fit
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
@@ -843,3 +869,7 @@ def test_effects_that_rows_hardly_know_settle_as_raw_ones(way):
         truth = raw.sample(seed=1, chains=4, iter_sampling=4_000, adapt_delta=0.95).variables
     names = ("m", "tau", "sigma", *effects)
     assert_agree(of_draws(posterior, *names), of_draws(truth, *names), within=2 * CERTIFIED)
+    if way != "correlated vectors":  # whose correlation is no number of a lattice of three
+        found = scales_by_lattice(data, way == "groups within larger ones")
+        lattice = independent({"tau": found[:, :2], "sigma": found[:, 2]})
+        assert_agree(of_draws(posterior, "tau", "sigma"), lattice, within=2 * CERTIFIED)
