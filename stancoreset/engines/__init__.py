@@ -29,6 +29,7 @@ from stancoreset.engines.metric import (
     DENSE_DRAWS,
     DENSE_PARAMETERS,
     inverse_metric,
+    metric_near,
     show_covariance,
 )
 from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
@@ -71,6 +72,7 @@ __all__ = [
     "include_paths",
     "initial_points",
     "inverse_metric",
+    "metric_near",
     "mode_of",
     "parameter_names",
     "recorded_inits",

@@ -5,43 +5,36 @@ from __future__ import annotations
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from stancoreset.checks import check_path
 from stancoreset.engines import (
-    DENSE_PARAMETERS,
     NUTS,
     BoundModel,
     Compiled,
     CompiledWithControl,
-    Coordinates,
     Engine,
     Float,
-    Moving,
     RowModel,
     SampleResult,
     StanData,
     chain_bars,
-    climb,
     controlled_for,
-    coordinates_for,
     embedded,
-    halfway,
     initial_points,
-    inverse_metric,
+    metric_near,
     parameter_names,
-    show_covariance,
 )
 from stancoreset.errors import ControlError, DataError, EngineError, OptionError
 from stancoreset.files import content_key
 from stancoreset.model.adopt import Adopted
+from stancoreset.model.effects import Effects
 from stancoreset.model.identities import SOLVER_TOLERANCE
 from stancoreset.model.passes import Passes, choose_passes
 from stancoreset.model.quantities import as_quantities
@@ -49,7 +42,7 @@ from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.processes import free_memory, give_back_memory
 from stancoreset.progress import Stages
-from stancoreset.reference import GaussianFit, Reference, ascend, hessian_width
+from stancoreset.reference import Reference
 from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
     TOLERANCE,
@@ -57,7 +50,6 @@ from stancoreset.rows import (
     CountedRows,
     FullData,
     FullDensity,
-    Hessians,
     StoredWitness,
     Witness,
     WitnessedDensity,
@@ -78,14 +70,10 @@ from stancoreset.selection import (
 )
 from stancoreset.stan import (
     NOT_ONE_TO_ONE,
-    Centring,
     Controlled,
     Labels,
     NamedData,
-    StanProgram,
-    centring,
     labels_of,
-    located,
     may_be_infinite,
     names_of,
     parameter_count,
@@ -101,17 +89,7 @@ __all__ = ["Data", "Session", "in_memory"]
 Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
-# Iterations of L-BFGS on a density without rows.
-_STEPS_UP = 500
-# Climbs with effects centred halfway: the ridge to their mean is long where rows know them well.
-_CLIMBS = 10
-# A rough run on it: gradients show the metric long before chains have mixed.
-_ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth=5)
-# Draws whose gradients show the metric: at least, and for each parameter of a dense one.
-_SCORED, _SCORES = 300, 2
 _CORESET_DIM = "coreset_dim"
-# How many gradients are timed.
-_TIMED = 3
 # Points at which a coordinate of ψ is tried.
 _TRIED = 8
 # Number of points at which a GLM is compared with the author's program on all rows.
@@ -227,9 +205,8 @@ class Session:
 
     def _values_seen(self, checked: StanData, draws: Float) -> Float:
         """ψ at unconstrained draws: (S, P) → (S, p)."""
-        name, values = self.controlled.names["values"], self._seen_names(checked)
-        data = {**self.no_rows(checked), **self.controlled.values(values)}
-        with self.density().bind(data) as bound:
+        name = self.controlled.names["values"]
+        with self.density().bind(self.no_rows_with_psi(checked)) as bound:
             return bound.generated(draws, (name,))[name]
 
     def seen_data(self, checked: StanData) -> FullData:
@@ -252,6 +229,10 @@ class Session:
     def no_rows(self, checked: StanData) -> StanData:
         """Data with which the program is its prior."""
         return self.program.prior_data(in_memory(checked))
+
+    def no_rows_with_psi(self, checked: StanData) -> StanData:
+        """The same, with which it computes ψ as well."""
+        return {**self.no_rows(checked), **self.controlled.values(self._seen_names(checked))}
 
     def require_room_for_draws(self, checked: StanData, nuts: NUTS) -> None:
         """Refuse draws that cannot be held, before anything is bound to so many parameters.
@@ -312,7 +293,7 @@ class Session:
         if behind != self.behind:
             self.close()
             self.behind = behind
-            for name in ("controlled", "likelihood", "_compiled", "_centring"):
+            for name in ("controlled", "likelihood", "_compiled", "effects"):
                 vars(self).pop(name, None)
 
     @property
@@ -338,6 +319,11 @@ class Session:
         never = ~np.isfinite(psi).any(axis=0)
         names = np.array(self._seen_names(checked))[never]
         return frozenset(re.split(r"[.\[]", str(name))[0] for name in names)
+
+    @cached_property
+    def effects(self) -> Effects:
+        """The program's effects, which chains may move in other coordinates."""
+        return Effects(self)
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""
@@ -628,117 +614,6 @@ class Session:
             )
         return no_expectation(full, self.controlled.coordinates(full.param_names)[0])
 
-    def quadratic_alone(
-        self, checked: StanData, full: FullData, expansion: Expansion
-    ) -> ControlVariate:
-        """The quadratic that stands for all rows."""
-        with self.density().bind(self.no_rows(checked)) as none:
-            return control_variate(none, full.prior, expansion, left_out=self.controlled.left_out)
-
-    def sample_quadratic(
-        self,
-        checked: StanData,
-        control: ControlVariate,
-        nuts: NUTS,
-        seed: int,
-        inits: Float,
-        near: Float | None = None,
-    ) -> SampleResult:
-        """Run NUTS on prior times quadratic, without rows.
-
-        Draws `near` its mass give the metric; without, those of a first, rough run.
-        """
-        data = {**self.no_rows(checked), **self.control_data(control)}
-        inits = inits[: nuts.chains]
-        if near is None:
-            rough = self._rough(data, nuts, seed, inits)
-            inits, near = rough[:, -1], np.concatenate(list(rough))
-        with self._coordinates(self.density().bind(data), data, near) as moving:
-            inv_metric = _metric(moving.bound, moving.of(near))
-            options = vars(nuts.completed(inv_metric))
-            return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
-
-    def _rough(self, data: StanData, nuts: NUTS, seed: int, inits: Float) -> Float:
-        """Draws of short trajectories, (chains, draws, P): gradients there show the metric.
-
-        In a program's own coordinates chains would start where the scale of effects is far too
-        large, and would have to come back.
-        """
-
-        def rise(half: Coordinates) -> Float:
-            return _top(half, inits[:1]) if self.engine.in_process else half.of(inits)
-
-        half, points = self.halfway(data, rise)
-        with half:
-            widths = _squared_widths(half.bound, points[0]) if self.engine.in_process else None
-            short = replace(_ROUGH, chains=nuts.chains, parallel_chains=nuts.parallel_chains)
-            starts = np.resize(half.back(points), inits.shape)
-            options = vars(short.completed(widths))
-            return half.sample(seed=seed, inits=starts, **options).unconstrained
-
-    def quadratic_seconds(self, checked: StanData) -> float:
-        """Seconds that a gradient of prior times quadratic takes, on an engine in this process."""
-        if not self.engine.in_process:  # others do not tell the time of a gradient alone
-            return 0.0
-        data = {**self.no_rows(checked), **self.controlled.values(self._seen_names(checked))}
-        with self.density().bind(data) as bound:
-            return min(_seconds_of_gradient(bound) for _ in range(_TIMED))
-
-    def _coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
-        """The coordinates in which NUTS moves a density bound to `data`."""
-        return coordinates_for(bound, near, self._moving(data))
-
-    def halfway(
-        self, data: StanData, rise: Callable[[Coordinates], Float]
-    ) -> tuple[Coordinates, Float]:
-        """A density bound to `data` in coordinates whose modes are near its mass, and points there.
-
-        See `stancoreset.engines.coordinates.halfway`.
-        """
-        return halfway(self.density().bind(data), self._moving(data), rise)
-
-    def centred(self, data: StanData) -> Coordinates:
-        """A density bound to `data` with its scaled effects centred, if their factors have powers.
-
-        See `stancoreset.stan.centring`.
-        """
-        moving, own = self._moving(data), self.density().bind(data)
-        effects = () if moving is None else moving.centring.effects
-        exponents = tuple(float(one.climbs) for one in effects)
-        if moving is None or not any(exponents):
-            return Coordinates(own, own)
-        return Coordinates(own, moving.bound(exponents), moving, exponents)
-
-    @property
-    def has_scaled_effects(self) -> bool:
-        """Whether the program scales effects, s z, that an engine in this process may move."""
-        return self._centring is not None and any(e.climbs for e in self._centring.effects)
-
-    @property
-    def located_effects(self) -> list[str]:
-        """Names of parameters that have a location and a scale by their prior."""
-        return [e.name for e in located(StanProgram.from_code(self.controlled.code).tree, set())]
-
-    @cached_property
-    def _centring(self) -> Centring | None:
-        """The program with effects that may be moved, on an engine in this process.
-
-        Another compiles a program for half a minute. Draws of unit vectors lose a coordinate.
-        """
-        kinds = {declared.constraint.kind for declared in self.program.program.parameters}
-        if not self.engine.in_process or kinds & set(NOT_ONE_TO_ONE):
-            return None
-        return centring(StanProgram.from_code(self.controlled.code).tree)
-
-    def _moving(self, data: StanData) -> Moving | None:
-        """What moves the effects of a density bound to `data`, if it has any."""
-
-        def bind(code: str, further: StanData) -> BoundModel:
-            compiled = self.engine.compile(code, name=self.program.program.name)
-            return CompiledWithControl(compiled, self.controlled).bind({**data, **further})
-
-        return None if self._centring is None else Moving(self._centring, bind)
-
     def with_control(
         self, checked: StanData, coreset: Coreset, full: FullData, expansion: Expansion
     ) -> Coreset:
@@ -773,8 +648,9 @@ class Session:
         folder = None if output_dir is None else str(check_path("output_dir", output_dir))
         own = self.bind(checked, coreset)
         give_back_memory(8.0 * nuts.chains * nuts.draws * own.n_params)
-        with self._coordinates(own, self.rows(checked, coreset), near) as moving:
-            inv_metric = None if near is None else _mixed_metric(moving.bound, moving.of(near))
+        with self.effects.coordinates(own, self.rows(checked, coreset), near) as moving:
+            there = None if near is None else moving.of(near)
+            inv_metric = None if there is None else metric_near(moving.bound, there, mixed=True)
             nuts = nuts.completed(inv_metric)
             with chain_bars(nuts, show_progress and not nuts.show_console) as on_iteration:
                 return moving.sample(
@@ -965,53 +841,6 @@ def _is_same(one: StanData, other: StanData) -> bool:
 def in_memory(checked: StanData) -> StanData:
     """The data, or a random sample of rows that stay on disk."""
     return checked.sample if isinstance(checked, StoredRows) else checked
-
-
-def _top(half: Coordinates, point: Float) -> Float:
-    """The mode of a density that costs little, (1, P), from a point in the program's coordinates.
-
-    Effects that lie on one side of zero stand for an intercept that is not where it belongs: then
-    further climbs bring them to both.
-    """
-    start = half.of(point)[0]
-    around = GaussianFit(start, sparse.eye_array(len(start)))
-    density = around.whitened(half.bound.log_density_gradient)
-    top = start + climb(density, np.zeros(len(start)), max_iter=_STEPS_UP).theta
-    for _ in range(_CLIMBS):
-        if half.moving is None:
-            break
-        if not half.moving.centring.one_sided(half.own.constrain(half.back(top[None]))):
-            break
-        top = ascend(half.bound, top)
-    return top[None]
-
-
-def _squared_widths(bound: BoundModel, theta: Float) -> Float:
-    hessian = partial(Hessians(bound.param_names).at, bound.log_density_gradient)
-    return hessian_width(hessian, theta) ** 2
-
-
-def _seconds_of_gradient(bound: BoundModel) -> float:
-    started = time.perf_counter()
-    bound.log_density_gradient(np.zeros((1, bound.n_params)))
-    return time.perf_counter() - started
-
-
-def _metric(bound: BoundModel, near: Float) -> Float:
-    """NUTS' inverse metric from draws near a density, and its gradients there."""
-    dense = bound.n_params <= DENSE_PARAMETERS
-    enough = max(_SCORED, _SCORES * bound.n_params * dense)
-    few = near[:enough]
-    return inverse_metric(few, bound.log_density_gradient(few)[1])
-
-
-def _mixed_metric(bound: BoundModel, near: Float) -> Float:
-    """The same from draws that may have mixed: their covariance, if they show one.
-
-    It reaches the ends of funnels sooner: on four real tables it gave 29 to 434 effective draws a
-    second of the slowest parameter, and scores 4 to 468.
-    """
-    return inverse_metric(near) if show_covariance(near) else _metric(bound, near)
 
 
 def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:

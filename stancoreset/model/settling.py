@@ -36,6 +36,7 @@ from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.session import Session
 from stancoreset.model.view import of_psi, view_of
+from stancoreset.model.without_rows import WithoutRows
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     GaussianFit,
@@ -232,7 +233,7 @@ class Settling:
         With a scale of their own they meet in a pole, too, and are integrated out with the others.
         """
         names = [name.partition(".")[0] for name in self.full.param_names]
-        return self._unseen & ~np.isin(names, self.session.located_effects)
+        return self._unseen & ~np.isin(names, self.session.effects.located)
 
     def _known_by_prior(self, density: Climbable, prior: Climbable) -> NDArray[np.bool_]:
         """Coordinates along which rows change nothing, (P,), at two points."""
@@ -249,7 +250,7 @@ class Settling:
         the scales held near the posterior's, and there are draws around the first, (S, P), too:
         along all parameters they would end at the pole where a scale is zero.
         """
-        if self.session.has_scaled_effects and not self._unseen.any():
+        if self.session.effects.are_scaled and not self._unseen.any():
             with suppress(ReferenceFitError):
                 return self._centred_modes()
         with self._some_rows() as small:
@@ -259,8 +260,8 @@ class Settling:
 
     def _centred_modes(self) -> tuple[Float, Float]:
         """The same of effects that the program scales, which climb as centred ones."""
-        session, none = self.session, self.session.no_rows(self.checked)
-        with session.centred(self._few) as rows, session.centred(none) as prior:
+        effects, none = self.session.effects, self.session.no_rows(self.checked)
+        with effects.centred(self._few) as rows, effects.centred(none) as prior:
             density = self._counted(rows)
             unseen = self._known_by_prior(density, prior.bound)
             if not unseen.any():
@@ -453,9 +454,10 @@ class Settling:
             max_treedepth=min(depth, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
-        control = session.likelihood.quadratic_alone(self.checked, full, expansion)
+        without = WithoutRows(session, self.checked)
+        quadratic = without.quadratic(full, expansion)
         inits = np.resize(inits, (chains, inits.shape[1]))
-        result = session.sample_quadratic(self.checked, control, nuts, seed, inits, near)
+        result = without.sample(quadratic, nuts, seed, inits, near)
         found, diverged = result.unconstrained, float(np.mean(result.stats["diverging"]))
         order = np.random.default_rng([seed, turn]).permutation(chains * length)
         draws = found.reshape(chains * length, -1)
@@ -516,7 +518,7 @@ class Settling:
             tops = [climb(density, z, slope=_SLOPE, max_iter=_ITERATIONS).theta for z in away]
             return np.asarray(gaussian.mean + np.array(tops) @ gaussian.chol.T)
 
-        half, tops = self.session.halfway(self._few, rise)
+        half, tops = self.session.effects.halfway(self._few, rise)
         with half:
             return half.back(tops)
 

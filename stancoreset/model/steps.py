@@ -54,6 +54,7 @@ from stancoreset.model.sizes import (
     worth_trying,
 )
 from stancoreset.model.view import View, view_of
+from stancoreset.model.without_rows import WithoutRows
 from stancoreset.parallel import available_cores
 from stancoreset.posterior import RHAT_MIXED, Certificate, arviz
 from stancoreset.progress import Stages
@@ -265,7 +266,7 @@ class Pipeline:
 
     def _foresee(self, dimensions: int) -> None:
         """Say early if chains will take long, by the time of a gradient without rows."""
-        took = self.session.quadratic_seconds(self.checked)
+        took = WithoutRows(self.session, self.checked).seconds()
         nuts = self.plan.nuts.completed(np.ones(1))
         iterations = SETTLING_ITERATIONS + (nuts.iter_warmup or 0) + nuts.iter_sampling
         turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())

@@ -21,9 +21,9 @@ from stancoreset.engines import NUTS, Coordinates, halfway
 from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
 from stancoreset.model import settling
 from stancoreset.model.folder import RunFolder, load_stage
-from stancoreset.model.session import Session, _squared_widths, _top
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
+from stancoreset.model.without_rows import WithoutRows, _squared_widths, _top
 from stancoreset.progress import Stages
 from stancoreset.reference import (
     GaussianFit,
@@ -94,7 +94,7 @@ def test_chains_that_take_long_are_foreseen(model, counts, monkeypatch, seconds,
     def stop(*_, **__):
         raise Stopped
 
-    monkeypatch.setattr(Session, "quadratic_seconds", lambda *_: seconds)
+    monkeypatch.setattr(WithoutRows, "seconds", lambda _: seconds)
     monkeypatch.setattr(Settling, "instead_of", stop)
     told: list[str] = []
     with pytest.raises(Stopped):
@@ -122,8 +122,8 @@ def test_a_gradient_of_prior_and_quadratic_is_timed(model, counts, monkeypatch):
     clock = iter([0.0, 5.0, 5.0, 7.0, 7.0, 10.0])
     session, data = model._session, model.read(counts)
     fake = SimpleNamespace(perf_counter=lambda: next(clock))
-    monkeypatch.setattr(sys.modules[Session.__module__], "time", fake)
-    assert session.quadratic_seconds(data) == 2.0
+    monkeypatch.setattr(sys.modules[WithoutRows.__module__], "time", fake)
+    assert WithoutRows(session, data).seconds() == 2.0
 
 
 @pytest.mark.fit

@@ -17,6 +17,7 @@ from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.model.certify import Judge
 from stancoreset.model.controlled import ControlledSelection
 from stancoreset.model.rounds import influential_rows
+from stancoreset.model.without_rows import WithoutRows
 from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection import Coreset, Expansion, control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
@@ -473,7 +474,7 @@ def test_a_gaussian_without_spread_is_told(model, data, reference):
     with pytest.raises(
         ControlError, match=r"hardly any spread along \w+(\.\d)? \(sd .*another ref"
     ):
-        session.quadratic_alone(checked, full, replace(expansion, factor=flat))
+        WithoutRows(session, checked).quadratic(full, replace(expansion, factor=flat))
 
 
 def test_negative_directions_are_bent_back(model, data, reference):
