@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stancoreset.engines import Float, StanData
+from stancoreset.model.group_sums import left_by_groups
 from stancoreset.model.session import Session
 from stancoreset.posterior import (
     LEAST_DRAWS,
@@ -186,7 +187,7 @@ class Judge:
         return None if matched.verdict == "rejected" else (match.draws, matched)
 
     def _marginals(self, draws: Float, certificate: Certificate, log_p: Float) -> Marginals | None:
-        """Marginals by gradients of the log weights, of many parameters in groups.
+        """Marginals of many parameters in groups, by sums over these and by gradients.
 
         There are none if our evaluation of the gradients is not one of the log weights.
         """
@@ -203,7 +204,8 @@ class Judge:
             own, along = bound.log_density_gradient(draws)
         if not _are_equal(value - own, log_weights, np.abs(log_p)):
             return None
-        return marginals_of(log_weights, gradient - along, draws, blocks, full.param_names)
+        sums = left_by_groups(self.session, self.checked, self.coreset, draws)
+        return marginals_of(log_weights, gradient - along, draws, blocks, full.param_names, sums)
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""

@@ -31,7 +31,7 @@ from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
-from stancoreset.posterior.marginals import Marginals, marginals_of
+from stancoreset.posterior.marginals import Marginals, enough_draws, marginals_of
 from stancoreset.posterior.moment_matching import moment_match
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors
 
@@ -52,6 +52,7 @@ __all__ = [
     "compare",
     "corrected_posterior",
     "divergences",
+    "enough_draws",
     "estimate_evidence",
     "gaussian_kl",
     "leave_one_out",

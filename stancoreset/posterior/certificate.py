@@ -55,11 +55,11 @@ by 0.1 makes the median the 46 % or the 54 % quantile.
 
 Of thousands of groups each may leave very little, and all together enough to make the weights
 uneven, and their noise larger than what is asked of a single mean. Where only that withholds a
-certificate, marginals are judged in place of the weights by the same rule, from gradients of the
-log weights (`stancoreset.posterior.marginals`). `Certificate.by_marginals` says so, since less is
-promised then: nothing of the joint distribution of many groups, but of the means of averages over
-all of them. Where gradients do not explain what the weights move, as in funnels of groups of two
-rows, marginals are unknown.
+certificate, marginals are judged in place of the weights by the same rule, from sums over groups
+and gradients of the log weights (`stancoreset.posterior.marginals`). `Certificate.by_marginals`
+says so, since less is promised then: nothing of the joint distribution of many groups, but of the
+means of averages over all of them. Where gradients do not explain what the weights move, as in
+funnels of groups of two rows, marginals are unknown.
 
 References
 ----------

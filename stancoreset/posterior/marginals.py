@@ -23,6 +23,10 @@ are independent given γ, and the marginal distribution of θ_j and γ has the w
 with conditional means by least squares on γ. Where many coordinates are shared, as levels of a
 second factor are, it is exp(M(θ) + ½ E[e² | γ]) for all.
 
+Where what a group leaves is known exactly, as a sum over its rows, r_j(θ_j, γ) takes the place of
+M_j in the weight of its own coordinates, and leaves nothing out of these. Of shared coordinates
+M_h, of smaller variance, tell more: r_h add up to the noise of r.
+
 What is left out is seen: of draws of different chains, 1 and 2, the mean over coordinates of
 Cov₁(θ_k, e) Cov₂(θ_k, e) is the mean square of what e still moves, whatever the noise of each.
 
@@ -54,7 +58,7 @@ from stancoreset.rows import Blocks
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Marginals", "marginals_of"]
+__all__ = ["Marginals", "enough_draws", "marginals_of"]
 
 # Draws for each function of the shared coordinates, so that their noise is that share of the
 # variance; and for each where only what all groups leave together is a function of them.
@@ -170,15 +174,28 @@ class Marginals:
         )
 
 
+def enough_draws(count: int, blocks: Blocks) -> bool:
+    """Whether so many draws tell the conditional means of groups, given what these share."""
+    return count >= max(LEAST_DRAWS, _DRAWS * (1 + len(blocks.shared)))
+
+
 def marginals_of(
-    log_weights: Float, gradients: Float, draws: Float, blocks: Blocks, names: Sequence[str]
+    log_weights: Float,
+    gradients: Float,
+    draws: Float,
+    blocks: Blocks,
+    names: Sequence[str],
+    sums: Float | None = None,
 ) -> Marginals | None:
     """The marginals by log weights (S,), and their gradients (S, P), at draws (S, P).
 
-    Draws are those of chains, one after the other. None if they are too few for the coordinates
-    that groups share, or if more is left out than can be neglected: gradients of a funnel, where
-    effects and their scale are far from normal, do not tell what moves. Coordinates without a
-    variance are judged by their normal scores, as in `moved_by`.
+    Draws are those of chains, one after the other. `sums` are r_j, (S, J), up to functions of the
+    shared coordinates, if they are known and draws are enough, see `enough_draws`.
+
+    None if draws are too few for the coordinates that groups share, or if more is left out than can
+    be neglected: gradients of a funnel, where effects and their scale are far from normal, do not
+    tell what moves. Coordinates without a variance are judged by their normal scores, as in
+    `moved_by`.
 
     >>> rng = np.random.default_rng(0)
     >>> theta = rng.standard_normal((1000, 401))
@@ -198,9 +215,10 @@ def marginals_of(
     shared, local = _quadratic(gradients * sd, scaled, blocks)
     total = shared + local.sum(axis=1)
     beyond = log_weights - np.mean(log_weights) - (total - np.mean(total))
-    some = [scaled, scaled[:, blocks.shared]] if wide else [scaled]
-    shift = max(_rms(beyond, x) for x in some)
-    change = max(0.5 * _rms(beyond, x**2 - 1.0) for x in some)
+    some = [scaled] if sums is None else []
+    some += [scaled[:, blocks.shared]] if wide else []
+    shift = max((_rms(beyond, x) for x in some), default=0.0)
+    change = max((0.5 * _rms(beyond, x**2 - 1.0) for x in some), default=0.0)
     if not (np.var(beyond) <= _LEFT and max(shift, change) <= _UNEXPLAINED):
         return None
     basis = _functions(scaled[:, blocks.shared])
@@ -209,7 +227,7 @@ def marginals_of(
     spread = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
     weighing = _Weighing((theta - theta.mean(axis=0)) / spread, blocks)
     if count >= _DRAWS * (1 + wide):
-        found = weighing.by_group(shared, local, basis)
+        found = weighing.by_group(shared, local, basis, local if sums is None else sums)
     else:
         found = weighing.alike(shared + local.sum(axis=1))
     return Marginals(
@@ -313,8 +331,11 @@ class _Weighing:
         efficiency = float(_efficiency(weights))
         return _Found(*_changes(weights, self.scaled), efficiency, khat, efficiency, khat)
 
-    def by_group(self, shared: Float, local: Float, basis: Float) -> _Found:
-        """Weights of shared coordinates, and of each group's, given what others do to these."""
+    def by_group(self, shared: Float, local: Float, basis: Float, sums: Float) -> _Found:
+        """Weights of shared coordinates, and of each group's, given what others do to these.
+
+        The weights of a group's own coordinates are by `sums`, what groups leave, (S, J).
+        """
         scaled, blocks, pieces = self.scaled, self.blocks, list(_pieces(self.blocks))
         shift, change = np.zeros(scaled.shape[1]), np.zeros(scaled.shape[1])
         common = shared.copy()
@@ -325,7 +346,7 @@ class _Weighing:
         shift[together], change[together] = _changes(best, scaled[:, together])
         efficiencies, khats = [], [0.0]
         for own in pieces:
-            here = local[:, blocks.group[own[:, 0]]]
+            here = sums[:, blocks.group[own[:, 0]]]
             weights, tails = _normalised(common[:, None] + here - _given(here, basis))
             efficiencies.append(_efficiency(weights))
             khats.extend(tails)

@@ -11,6 +11,21 @@ nothing of φ. Its steps are short where scales are far too small, as one is for
 at e^t, t = 0, 3, 6, …, as long as Laplace's approximation of the evidence rises:
 
     log p(y, θ̂_φ, φ) + ½ log |2πΣ_φ|.
+
+Where effects multiply one another, as abilities and the discriminations of items do, θ̂_φ has no
+mass either: the density is highest where abilities are next to nothing and discriminations huge.
+There the mean of q = N(m, Σ), Σ⁻¹ the curvature at m, takes the place of θ̂_φ, and follows
+
+    m ← m + Σ E_q[∇_θ log p(y, θ, φ)],
+
+the natural gradient of KL(q ‖ p) (Opper and Archambeau, 2009), until it stands still.
+
+References
+----------
+Dempster, Laird and Rubin (1977), "Maximum likelihood from incomplete data via the EM algorithm",
+JRSS B 39(1). Wei and Tanner (1990), "A Monte Carlo implementation of the EM algorithm", JASA
+85(411). Opper and Archambeau (2009), "The variational Gaussian approximation revisited", Neural
+Computation 21(3).
 """
 
 from __future__ import annotations
@@ -37,6 +52,10 @@ _RUNG, _RUNGS = 3.0, 8
 _STEPS, _STILL = 6, 0.2
 # Antithetic pairs of draws in an expectation: hundreds of effects are averaged in each.
 _PAIRS = 8
+# In standard deviations: a first step of the mean that shows that its mode has no mass, the longest
+# step, and the one after which it stands still, but for the noise of the draws; steps at most.
+_NO_MASS, _LONGEST, _NOISE = 10.0, 3.0, 2.0
+_FOLLOWED = 20
 
 
 def marginal_mode(
@@ -104,11 +123,14 @@ def marginal_mode(
         here, best = ahead, evidence
     watched = scales if scales.any() else unseen  # means are in units that nobody tells
     rng = np.random.default_rng([seed, 61])
+    massless = given.drift(here, rng)[1] > _NO_MASS
+    if massless:
+        here = given.followed(here, rng)
     for _ in range(_STEPS):
         expected = _Expected(prior, here, unseen, rng)
         rest = ascend(expected, here.mean, ~unseen)
         moved = np.max(np.abs(rest - here.mean), where=watched, initial=0.0)
-        here = given(rest)
+        here = given.followed(replace(here, mean=rest), rng) if massless else given(rest)
         if moved <= _STILL:
             break
     along = partial(Hessians(density.param_names).at, expected.log_density_gradient)
@@ -132,7 +154,33 @@ class _Conditional:
 
     def __call__(self, start: Float) -> GaussianFit:
         """At the φ of a point, from the θ of it."""
-        top = ascend(self._density, start, self._held)
+        return self._around(ascend(self._density, start, self._held))
+
+    def followed(self, q: GaussianFit, rng: np.random.Generator) -> GaussianFit:
+        """The Gaussian whose mean stands still, for the φ of q's mean."""
+        for _ in range(_FOLLOWED):
+            step, length = self.drift(q, rng)
+            if not length > _NOISE:
+                break
+            mean = q.mean + min(1.0, _LONGEST / length) * step
+            try:
+                q = self._around(mean)
+            except ReferenceFitError:  # on its way the log density may be bent the wrong way
+                q = replace(q, mean=mean)
+        return q
+
+    def drift(self, q: GaussianFit, rng: np.random.Generator) -> tuple[Float, float]:
+        """The next step of q's mean, (P,), and its length in standard deviations.
+
+        The length is nan where q reaches outside the support.
+        """
+        points = np.where(self._held, q.mean, _antithetic(q, rng))
+        slope = self._density.log_density_gradient(points)[1].mean(axis=0)
+        slope[self._held] = 0.0
+        step = np.asarray(q.chol @ (q.chol.T @ slope))
+        return step, float(np.max(np.abs(step) / q.sd))
+
+    def _around(self, top: Float) -> GaussianFit:
         precision = -self._hessian(top, hessian_width(self._hessian, top))
         free, alone = (~self._held).astype(float), self._held.astype(float)
         if is_sparse(precision):
@@ -157,8 +205,7 @@ class _Expected:
         self.n_params = prior.n_params
         self._prior = prior
         self._free = free
-        away = q.draw(_PAIRS, rng) - q.mean
-        self._draws = q.mean + np.concatenate([away, -away])
+        self._draws = _antithetic(q, rng)
 
     def log_density(self, points: Float) -> Float:
         """Of points (S, P), of which φ counts, (S,)."""
@@ -171,3 +218,9 @@ class _Expected:
         shape = places.shape[:2]
         average = slope.reshape(*shape, -1).mean(axis=1)
         return value.reshape(shape).mean(axis=1), np.where(self._free, average, 0.0)
+
+
+def _antithetic(q: GaussianFit, rng: np.random.Generator) -> Float:
+    """Antithetic draws, (2 K, P)."""
+    away = q.draw(_PAIRS, rng) - q.mean
+    return q.mean + np.concatenate([away, -away])

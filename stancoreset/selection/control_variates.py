@@ -141,6 +141,16 @@ class ControlVariate:
         squares = bent @ self.curvature + delta**2 @ self.diagonal
         return np.asarray(delta @ self.gradient - 0.5 * squares - beside)
 
+    def terms(self, draws: Float, shared: NDArray[np.bool_]) -> Float:
+        """The quadratic's terms, each of one coordinate by itself or with `shared` ones, (S, p).
+
+        Those of coordinates that meet by themselves, in a group, are halved between them; those of
+        shared coordinates alone are zero.
+        """
+        delta = draws[:, self.columns] - self.centre[self.columns]
+        bent = 0.5 * np.asarray((delta + np.where(shared, delta, 0.0)) @ self.matrix)
+        return np.where(shared, 0.0, delta * (self.gradient - bent))
+
     @property
     def matrix(self) -> AnyMatrix:
         """R, (p, p), sparse for many groups."""

@@ -15,11 +15,24 @@ import stancoreset as sc
 from stancoreset.model import certify
 from stancoreset.model.certify import Judge
 from stancoreset.model.folder import RunFolder
+from stancoreset.model.group_sums import left_by_groups
 from stancoreset.rows import FullData
 
 pytestmark = pytest.mark.fit
 
 GROUPS, ROWS = 200, 3_000
+SLOPES = """
+data { int N; int J; array[N] int g; vector[N] x; array[N] int<lower=0, upper=1> y; }
+parameters { vector[2] m; vector<lower=0>[2] s; cholesky_factor_corr[2] L; matrix[2, J] z; }
+transformed parameters { matrix[J, 2] r = transpose(diag_pre_multiply(s, L) * z); }
+model {
+  y ~ bernoulli_logit(m[1] + r[g, 1] + (m[2] + r[g, 2]) .* x);
+  m ~ normal(0, 1);
+  s ~ normal(0, 1);
+  L ~ lkj_corr_cholesky(2);
+  to_vector(z) ~ std_normal();
+}
+"""
 SHORT = {"iter_sampling": 1_000, "max_rounds": 1, "show_progress": False}
 
 
@@ -54,6 +67,58 @@ def pushed(fitted, size, alike=False, draws=3_000):
 def uneven(fitted):
     """Rows and quadratic whose weights are uneven, and their posterior."""
     return pushed(fitted, 0.03)
+
+
+def left_of(fitted, coreset, draws):
+    """What groups leave of the log weights, and these themselves, by densities of Stan."""
+    session, checked = fitted.model._session, fitted.model.read(fitted.data)
+    full = session.full_data(checked)
+    with session.bind(checked, coreset) as bound:
+        ratio = full.log_density(draws) - bound.log_density(draws)
+    return left_by_groups(session, checked, coreset, draws), ratio, full
+
+
+@pytest.mark.parametrize("engine", ["glm", "stan"])
+def test_log_weights_are_sums_over_groups(fitted, uneven, engine):
+    """Where one group moves, they change by what this one leaves, and no other's term does."""
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli", glm=engine == "glm") as model:
+        some = fitted._replace(model=model)
+        coreset, posterior = uneven
+        draws, _ = model._session.unconstrained(model.read(fitted.data), posterior, 300)
+        left, ratio, full = left_of(some, coreset, draws)
+        assert (full.glm is not None) == (engine == "glm")
+        rng, blocks = np.random.default_rng(4), full.blocks
+        for k in rng.choice(blocks.local, 5, replace=False):
+            moved = draws.copy()
+            moved[:, k] = rng.permutation(draws[:, k])
+            after, changed, _ = left_of(some, coreset, moved)
+            own = blocks.group[k]
+            assert changed - ratio == pytest.approx(after[:, own] - left[:, own], abs=1e-7)
+            assert np.ptp(changed - ratio) > 0.01
+            others = np.delete(after - left, own, axis=1)
+            assert np.max(np.abs(others)) < 1e-9
+
+
+def test_slopes_of_groups_that_correlate_are_in_their_sums(fitted):
+    """As brms writes them; repeated rows, and a coreset without a quadratic."""
+    groups = 120
+    rng = np.random.default_rng(9)
+    g, x = np.repeat(np.arange(groups), 12), rng.integers(0, 3, 12 * groups).astype(float)
+    y = (rng.random(len(g)) < 1 / (1 + np.exp(0.5 * rng.normal(size=groups)[g] - 0.3 * x))) * 1
+    data = {"N": len(g), "J": groups, "g": g + 1, "x": x, "y": y}
+    with sc.CoresetModel(stan_code=SLOPES, engine="stanli") as model:
+        some = Fitted(model, data, None)
+        fit = model.fit(data, seed=reseeded(1), size=60, **SHORT)
+        draws, _ = model._session.unconstrained(model.read(data), fit.posterior, 200)
+        for coreset in (fit.coreset, replace(fit.coreset, control=None)):
+            left, ratio, full = left_of(some, coreset, draws)
+            assert full.passes.distinct > 0
+            k = int(full.blocks.members[0][3, 1])
+            moved = draws.copy()
+            moved[:, k] += 0.5
+            after, changed, _ = left_of(some, coreset, moved)
+            own = full.blocks.group[k]
+            assert changed - ratio == pytest.approx(after[:, own] - left[:, own], abs=1e-7)
 
 
 def test_marginals_stand_beside_a_certificate_of_all_weights(fitted):
@@ -147,8 +212,9 @@ def test_gradients_of_another_density_judge_nothing(fitted, uneven, monkeypatch)
 
 
 def test_rows_on_disk_are_read_once_more_only_if_that_may_change_the_verdict(
-    fitted, uneven, tmp_path
+    fitted, uneven, tmp_path, monkeypatch
 ):
+    """Sums over groups would read them again: gradients alone tell marginals."""
     model, data, fit = fitted
     columns = {f"Xc.{k + 1}": column for k, column in enumerate(data["Xc"].T)}
     frame = pd.DataFrame({"Y": data["Y"], "J_1": data["J_1"], **columns})
@@ -158,6 +224,9 @@ def test_rows_on_disk_are_read_once_more_only_if_that_may_change_the_verdict(
     here = model.certify(data, *uneven, reference=fit.reference)
     there = model.certify(table, *uneven, reference=fit.reference)
     assert there.by_marginals
+    assert there.marginals.mean_shift == pytest.approx(here.marginals.mean_shift, abs=5e-3)
+    monkeypatch.setattr(certify, "left_by_groups", lambda *_: None)
+    here = model.certify(data, *uneven, reference=fit.reference)
     assert there.marginals.mean_shift == pytest.approx(here.marginals.mean_shift, abs=1e-6)
     good = model.certify(table, fit.coreset, fit.posterior, reference=fit.reference)
     assert (good.verdict, good.marginals) == ("certified", None)

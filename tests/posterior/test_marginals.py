@@ -158,6 +158,30 @@ def test_marginals_that_are_not_normal_are_those_of_quadrature():
     assert abs(alone @ theta[:, 0] / alone.sum() / old[1] - mean[1] / old[1]) > 0.04
 
 
+def test_what_a_group_leaves_beyond_second_order_is_seen_by_its_sum():
+    """Log weights 0.1 z + 0.05 (z³ − 3 z) of forty groups; means and sds are of quadrature."""
+    rng = np.random.default_rng(reseeded(8))
+    draws, blocks = rng.normal(size=(10_000, 41)), Blocks(np.arange(41) - 1)
+    z, grid, third = draws[:, 1:], GRID[np.abs(GRID) < 4], 0.05
+
+    def log_weight(z):
+        return 0.1 * z + third * (z**3 - 3 * z)
+
+    sums, slopes = log_weight(z), 0.1 + 3 * third * (z**2 - 1)
+    weight = np.exp(log_weight(grid) - 0.5 * grid**2)
+    weight /= weight.sum()
+    mean = weight @ grid
+    change = np.sqrt(weight @ (grid - mean) ** 2) - 1
+    gradients = np.column_stack([np.zeros(len(z)), slopes])
+    known = sums.sum(axis=1), gradients, draws, blocks, names(blocks)
+    found, alone = marginals_of(*known, sums), marginals_of(*known)
+    assert np.mean(found.mean_shift[1:]) == pytest.approx(mean, abs=0.01)
+    assert np.mean(found.sd_change[1:]) == pytest.approx(change, abs=0.01)
+    assert found.sd_change[1:] == pytest.approx(np.full(40, change), abs=0.08)
+    assert change > 0.03
+    assert alone is None or np.mean(alone.sd_change[1:]) < 0.5 * change
+
+
 # --- edges ---------------------------------------------------------------------------------
 
 

@@ -124,3 +124,68 @@ def test_no_curvature_is_an_error_that_names_the_direction():
     unseen = np.array([True, False])
     with pytest.raises(ReferenceFitError, match="b"):
         marginal_mode(flat, flat, unseen, np.zeros(2, dtype=bool), 1)
+
+
+class Products:
+    """y_si ~ normal(exp(l_i) θ_s, 1), θ_s ~ normal(0, 1), l_i ~ normal(0, τ): (log τ, l, θ).
+
+    The prior is τ ~ half-normal(1). The density is highest where all θ are next to nothing.
+    """
+
+    def __init__(self, people: int = 300, items: int = 4) -> None:
+        rng = np.random.default_rng(7)
+        self.items = items
+        ability, factor = rng.normal(size=people), np.exp(0.3 * rng.normal(size=items))
+        self.y = ability[:, None] * factor + rng.normal(size=(people, items))
+        self.n_params = 1 + items + people
+        self.param_names = (
+            "tau",
+            *(f"l.{i + 1}" for i in range(items)),
+            *(f"t.{s + 1}" for s in range(people)),
+        )
+        self.unseen = np.arange(self.n_params) == 0
+
+    def of_prior(self, points):
+        log_tau, logs, ability = np.split(points, [1, 1 + self.items], axis=1)
+        apart, wide = logs * np.exp(-log_tau), np.exp(2 * log_tau)
+        squares = np.sum(apart**2, axis=1, keepdims=True)
+        value = -0.5 * (squares + wide) - (self.items - 1) * log_tau
+        value = value[:, 0] - 0.5 * np.sum(ability**2, axis=1)
+        along = squares - (self.items - 1) - wide
+        return value, np.concatenate([along, -apart * np.exp(-log_tau), -ability], axis=1)
+
+    def of_both(self, points):
+        value, slope = self.of_prior(points)
+        factor, ability = np.exp(points[:, 1 : 1 + self.items]), points[:, 1 + self.items :]
+        left = self.y - ability[:, :, None] * factor[:, None, :]
+        slope = slope.copy()
+        slope[:, 1 : 1 + self.items] += np.einsum("psi,ps->pi", left, ability) * factor
+        slope[:, 1 + self.items :] += np.einsum("psi,pi->ps", left, factor)
+        return value - 0.5 * np.sum(left**2, axis=(1, 2)), slope
+
+    def marginal(self, log_tau):
+        """The mode of l with θ integrated out in closed form: y_s ~ normal(0, 1 + f fᵀ)."""
+
+        def minus(logs):
+            f, prior = np.exp(logs), 0.5 * np.sum(logs**2) * np.exp(-2 * log_tau)
+            fitted = np.sum((self.y @ f) ** 2) / (1 + f @ f)
+            return prior + 0.5 * len(self.y) * np.log1p(f @ f) - 0.5 * fitted
+
+        return minimize(minus, np.zeros(self.items)).x
+
+
+@pytest.mark.fit
+def test_effects_that_multiply_one_another_are_where_their_mass_is():
+    """The conditional mode has factors twice as large."""
+    some = Products()
+    density, prior = (model_of(some.param_names, of) for of in (some.of_both, some.of_prior))
+    found = marginal_mode(density, prior, some.unseen, some.unseen, reseeded(1))
+    logs = some.marginal(found.mean[0])
+    assert found.mean[1 : 1 + some.items] == pytest.approx(logs, abs=0.2)
+
+    def minus(x):
+        value, slope = some.of_both(np.concatenate([found.mean[:1], x])[None])
+        return -value[0], -slope[0, 1:]
+
+    top = minimize(minus, found.mean[1:], jac=True).x
+    assert np.min(top[: some.items] - logs) > 0.6
