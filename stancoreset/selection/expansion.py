@@ -7,14 +7,21 @@ By Bonnet's and Price's theorems its gradient and Hessian at m are averages:
 
 What it leaves is orthogonal to every quadratic. Nearly all of its gain over Taylor's expansion is
 in the gradient, which antithetic pairs ½ (∇L(m + δ) + ∇L(m − δ)) estimate without the error of
-first order; the Hessian is taken at m. Where that leaves much, as of Student-t outcomes with
-outliers in many groups, which bend the log likelihood one way here and another there, a few
-Hessians are averaged as well. Of a GLM both are known exactly, by one-dimensional quadrature.
+first order; the Hessian is taken at m. Of a GLM both are known exactly, by one-dimensional
+quadrature.
+
+Student-t outcomes with outliers bend the log likelihood one way here and another there, and much
+is left by the Hessian at m. The differences of the same pairs tell the averaged one, by Stein's
+identity:
+
+    H = E_q[∇L δᵀ] V⁻¹,      ½ (∇L(m + δ) − ∇L(m − δ)) ≈ H δ   by least squares,
+
+where pairs are enough: of many groups a row of H has few entries, those of the group and of what
+groups share.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -34,8 +41,8 @@ __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
-# Those over which Hessians are, where averaged gradients leave more than this.
-_BENT_PAIRS, _MUCH = 2, 1.0
+# Pairs for each entry of a row of the averaged Hessian.
+_PAIRS_EACH = 2
 
 # Draws for each number that is learnt of what is left of all groups alike.
 _DRAWS_EACH = 10
@@ -207,8 +214,8 @@ def expand(
         Take exact expectations of gradient and Hessian instead, whatever is better at the draws;
         `no_expectation` says where there are none.
     bent : bool
-        Average a few Hessians as well, where averaged gradients leave much. Rows that complete such
-        a quadratic are projected by their derivatives at the centre, so that this is for a
+        Average the Hessian as well, if that is better at the reference's draws. Rows that complete
+        such a quadratic are projected by their derivatives at the centre, so that this is for a
         quadratic that stands alone.
 
     Raises
@@ -298,31 +305,53 @@ def _expected(full: FullData, reference: Reference, expansion: Expansion) -> Exp
 def _projected(
     full: FullData, reference: Reference, expansion: Expansion, pairs: int, bent: bool
 ) -> Expansion:
-    """The expansion with its gradient averaged under q, if that is better at the draws."""
+    """The expansion with its gradient averaged under q, and its Hessian if it may be `bent`.
+
+    Each only if that is better at the draws.
+    """
     points = antithetic(expansion, pairs, np.random.default_rng([reference.seed, 23]))
     gradient = full.log_density_gradient(points)[1] - full.prior.log_density_gradient(points)[1]
-    averaged = replace(expansion, gradient=gradient.mean(axis=0)[expansion.columns], points=points)
+    columns = expansion.columns
+    averaged = replace(expansion, gradient=gradient.mean(axis=0)[columns], points=points)
     # Where q reaches outside the support there is no average.
     if not np.all(np.isfinite(averaged.gradient)):
         return expansion
-    best = min(expansion, averaged, key=lambda one: one.gap(reference))
-    if not bent or best.gap(reference) <= _MUCH:
-        return best
-    with suppress(ReferenceFitError):  # a Hessian that is not finite
-        return min(best, _bent(full, best, points), key=lambda one: one.gap(reference))
-    return best
+    found = [expansion, averaged]
+    bend = _bend(expansion, np.asarray(gradient[:, columns]), points) if bent else None
+    if bend is not None:
+        # Between the Hessian at the centre and the averaged one the noise of the latter is less.
+        found += [replace(averaged, hessian=expansion.hessian + t * bend) for t in (0.5, 1.0)]
+    return min(found, key=lambda one: one.gap(reference))
 
 
-def _bent(full: FullData, expansion: Expansion, points: Float) -> Expansion:
-    """The expansion with its Hessian averaged over a few of the antithetic points (2 K, P)."""
-    few = np.concatenate([half[:_BENT_PAIRS] for half in np.split(points, 2)])
-    of_prior = Hessians(full.param_names)
-    total = sum(
-        full.hessian(at, expansion.scale)
-        - of_prior.at(full.prior.log_density_gradient, at, expansion.scale)
-        for at in few
-    )
-    return replace(expansion, hessian=_part(total / len(few), expansion.columns))
+def _bend(expansion: Expansion, gradient: Float, points: Float) -> AnyMatrix | None:
+    """The averaged Hessian less that at the centre; None if the pairs of points are too few.
+
+    `gradient`, (2 K, p), is that of L at points ψ₀ ± δ, (2 K, P).
+    """
+    pairs, hessian = len(points) // 2, expansion.hessian
+    delta = (points[:pairs] - expansion.centre)[:, expansion.columns]
+    left = 0.5 * (gradient[:pairs] - gradient[pairs:]) - np.asarray(delta @ hessian)
+    blocks = Blocks.of(hessian) if is_sparse(hessian) else None
+    shared = np.arange(delta.shape[1]) if blocks is None else blocks.shared
+    widest = 0 if blocks is None else blocks.widest
+    if pairs < _PAIRS_EACH * (len(shared) + widest):
+        return None
+    pieces = []
+    for block in () if blocks is None else blocks.members:
+        common = np.broadcast_to(delta[:, shared], (len(block), pairs, len(shared)))
+        along = np.concatenate([common, delta[:, block].swapaxes(0, 1)], axis=2)
+        slopes = np.linalg.pinv(along) @ left[:, block].swapaxes(0, 1)
+        across, own = np.split(slopes, [len(shared)], axis=1)
+        pieces.append((0.5 * (own + own.swapaxes(1, 2)), block[:, :, None], block[:, None, :]))
+        pieces.append((across, shared[:, None], block[:, None, :]))
+        pieces.append((across.swapaxes(1, 2), block[:, :, None], shared))
+        left[:, shared] -= np.einsum("kja,jga->kg", delta[:, block], across)
+    corner = np.linalg.lstsq(delta[:, shared], left[:, shared])[0]
+    corner = 0.5 * (corner + corner.T)
+    if blocks is None:
+        return corner
+    return blocks.placed([*pieces, (corner, shared[:, None], shared)])
 
 
 def antithetic(expansion: Expansion, pairs: int, rng: np.random.Generator) -> Float:
