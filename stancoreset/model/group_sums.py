@@ -11,8 +11,10 @@ Which group a row belongs to, and which what the rows see, is found by moving co
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ from stancoreset.engines import Float, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.model.session import Session
 from stancoreset.posterior import enough_draws
-from stancoreset.rows import Matrix
+from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import Coreset
 from stancoreset.selection.hermite import groups_of_rows
 
@@ -30,34 +32,39 @@ __all__ = ["left_by_groups"]
 # Log likelihoods of rows that are held at a time.
 _VALUES = 10_000_000
 
+#: Rows' log likelihoods at points, (S, P) → (S, n), and their weights.
+_Rows: TypeAlias = tuple[Callable[[Float], Float], Float]
+
 
 def left_by_groups(
     session: Session, checked: StanData, coreset: Coreset, draws: Float
 ) -> Float | None:
     """r_j at unconstrained draws (S, P): (S, J).
 
-    None if groups are not independent, if rows are on disk, which would be read again, or if a row
-    has no log likelihood.
+    None if groups are not independent, if rows are on disk and no generalised linear model, or if a
+    row has no log likelihood.
     """
     full = session.full_data(checked)
-    blocks, numbers = full.blocks, full.row_numbers
-    if blocks is None or numbers is None or not enough_draws(len(draws), blocks):
+    blocks = full.blocks
+    if blocks is None or not enough_draws(len(draws), blocks):
+        return None
+    if full.glm is None and full.row_numbers is None:
         return None
     count = 1 + int(blocks.group.max())
     where = draws.mean(axis=0), draws.std(axis=0)
 
-    def of_rows(numbers: NDArray[np.int64], weights: Float) -> Float:
-        """Σ w_n L_n of some rows."""
-        pieces = max(1, len(draws) * len(numbers) // _VALUES)
+    def summed(rows: Iterable[_Rows]) -> Float:
+        """Σ w_n L_n of rows by group."""
         total = np.zeros((len(draws), count))
-        for some in np.array_split(np.arange(len(numbers)), pieces):
-            with session.bind_rows(checked, numbers[some]) as rows:
-                group = groups_of_rows(rows.log_lik, *where, blocks)
-                total += (rows.log_lik(draws) * weights[some]) @ _indicators(group, count)
+        for log_lik, weights in rows:
+            group = groups_of_rows(log_lik, *where, blocks)
+            total += (log_lik(draws) * weights) @ _indicators(group, count)
         return total
 
     with suppress(StancoresetError):
-        left = of_rows(numbers, full.row_weights) - of_rows(coreset.indices, coreset.weights)
+        every = _every_row(session, checked, full, len(draws))
+        few = _some_rows(session, checked, coreset.indices, coreset.weights, len(draws))
+        left = summed(every) - summed(few)
         if coreset.control is not None:
             seen, columns = partial(session.seen, checked), coreset.control.columns
             group = groups_of_rows(lambda at: seen(at)[:, columns], *where, blocks)
@@ -65,6 +72,33 @@ def left_by_groups(
             left = left - np.asarray(terms @ _indicators(group, count))
         return left if np.isfinite(left).all() else None
     return None
+
+
+def _every_row(session: Session, checked: StanData, full: FullData, draws: int) -> Iterator[_Rows]:
+    """All rows in pieces, of which those on disk are read once."""
+    if full.glm is None:
+        assert full.row_numbers is not None
+        yield from _some_rows(session, checked, full.row_numbers, full.row_weights, draws)
+        return
+    full.passes.add(densities=draws)
+    for chunk in full.glm_rows():
+        for piece in _pieces(len(chunk), draws):
+            rows = chunk[piece]
+            yield partial(full.glm.log_lik, rows), rows.weights
+
+
+def _some_rows(
+    session: Session, checked: StanData, numbers: NDArray[np.int64], weights: Float, draws: int
+) -> Iterator[_Rows]:
+    """Rows by number in pieces."""
+    for piece in _pieces(len(numbers), draws):
+        with session.bind_rows(checked, numbers[piece]) as rows:
+            yield rows.log_lik, weights[piece]
+
+
+def _pieces(rows: int, draws: int) -> list[NDArray[np.intp]]:
+    """Places of rows, so few at a time that their values at draws fit in memory."""
+    return np.array_split(np.arange(rows), max(1, rows * draws // _VALUES))
 
 
 def _indicators(group: NDArray[np.int64], count: int) -> Matrix:

@@ -105,6 +105,8 @@ _FEWEST_DRAWS = 100
 # Variance of the log weights at which rows selected group by group are enough: their noise moves
 # one of thousands of means, the one that it moves most, by three times as much as a single one.
 _LOCAL_GOAL = 0.5 * ERROR_GOAL**2
+# Rows on disk whose series along shared coordinates and their own group's are held: about 1 GB.
+_STREAMED = 5_000_000
 # Log densities of rows that their information may cost, as a share of the certificate's.
 _INFORMATION_SHARE = 0.005
 # Methods in whose place rows are selected group by group.
@@ -414,7 +416,7 @@ class Pipeline:
         if full.n_params >= MANY and (full.blocks is None or plan.method not in _BY_GROUP):
             return False
         # Rows on disk are read for every pass.
-        in_memory = full.passes.stored is None
+        in_memory = full.passes.stored is None or full.blocks is not None
         few = self._candidates(full, few=True) <= MAX_CANDIDATES
         return in_memory and few and not session.no_series(full)
 
@@ -463,17 +465,20 @@ class Pipeline:
     def _selects_locally(self, view: View) -> bool:
         """Whether rows are selected group by group."""
         blocks = view.reference.gaussian.blocks
-        return blocks is not None and blocks.hubs is None and self._may_choose(view)
+        streamed = view.full.glm is not None and view.full.n_obs <= _STREAMED
+        here = view.full.row_numbers is not None or streamed
+        return blocks is not None and blocks.hubs is None and self._may_choose and here
 
     def _is_crossed(self, view: View) -> bool:
         """Whether rows belong to levels of two large factors."""
         blocks = view.reference.gaussian.blocks
-        return blocks is not None and blocks.hubs is not None and self._may_choose(view)
+        here = view.full.row_numbers is not None
+        return blocks is not None and blocks.hubs is not None and self._may_choose and here
 
-    def _may_choose(self, view: View) -> bool:
-        """Whether the user asks for no method of selection, and rows are in memory."""
-        asked = self.plan.method not in _BY_GROUP or bool(self.plan.options)
-        return not asked and view.full.row_numbers is not None
+    @property
+    def _may_choose(self) -> bool:
+        """Whether the user asks for no method of selection."""
+        return self.plan.method in _BY_GROUP and not self.plan.options
 
     def _beside_crossed(self, view: View, expansion: Expansion) -> Coreset:
         """A few rows, with the weights that they have in the data.
@@ -518,7 +523,7 @@ class Pipeline:
         expected, blocks = expansion.expected, view.reference.gaussian.blocks
         if expected is not None and expected.q.blocks is not None:
             return select_locally(
-                list(full.glm_rows()),
+                full.glm_rows(),
                 row_function(expected.kernel),
                 of_coefficients(expected.kernel, expected.q),
                 expected.q.blocks,
@@ -527,8 +532,9 @@ class Pipeline:
                 seed=plan.seed,
             )
         numbers = full.row_numbers
+        if numbers is None:
+            return None
         assert blocks is not None
-        assert numbers is not None
         draws = view.reference.draws[: _MOST_VALUES // len(numbers)]
         if plan.selection.projection or len(draws) < _FEWEST_DRAWS:
             return None
@@ -549,8 +555,8 @@ class Pipeline:
 
     def _local_coreset(self, view: View, found: LocalSelection) -> Coreset:
         """Rows selected group by group, with the error that their selection predicts."""
-        assert view.full.row_numbers is not None
-        rows = view.full.row_numbers[found.rows]
+        numbers = view.full.row_numbers
+        rows = found.rows if numbers is None else numbers[found.rows]
         order = np.argsort(rows)
         norm = float(np.std(view.reference.log_likelihood))
         error = float(np.sqrt(found.variance)) / norm

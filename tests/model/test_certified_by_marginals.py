@@ -211,22 +211,33 @@ def test_gradients_of_another_density_judge_nothing(fitted, uneven, monkeypatch)
     assert certificate.verdict == "corrected"
 
 
-def test_rows_on_disk_are_read_once_more_only_if_that_may_change_the_verdict(
-    fitted, uneven, tmp_path, monkeypatch
-):
-    """Sums over groups would read them again: gradients alone tell marginals."""
-    model, data, fit = fitted
+def on_disk(data, folder):
     columns = {f"Xc.{k + 1}": column for k, column in enumerate(data["Xc"].T)}
     frame = pd.DataFrame({"Y": data["Y"], "J_1": data["J_1"], **columns})
-    frame.to_parquet(tmp_path / "rows.parquet")
+    frame.to_parquet(folder / "rows.parquet")
     values = {"Kc": data["Kc"], "N_1": GROUPS}
-    table = sc.Table(tmp_path / "rows.parquet", values=values, memory=0, chunk_rows=700)
+    return sc.Table(folder / "rows.parquet", values=values, memory=0, chunk_rows=700)
+
+
+def test_rows_on_disk_are_selected_group_by_group(fitted, tmp_path):
+    """The very rows that are selected in memory, with their weights."""
+    model, data, fit = fitted
+    assert fit.coreset.method == "local"
+    there = model.fit(on_disk(data, tmp_path), seed=reseeded(1), **SHORT)
+    assert np.array_equal(there.coreset.indices, fit.coreset.indices)
+    assert there.coreset.weights == pytest.approx(fit.coreset.weights, rel=1e-4)
+    assert there.certificate.verdict == "certified"
+    assert there.passes["reads"] < 40
+
+
+def test_rows_on_disk_are_read_once_more_only_if_that_may_change_the_verdict(
+    fitted, uneven, tmp_path
+):
+    model, data, fit = fitted
+    table = on_disk(data, tmp_path)
     here = model.certify(data, *uneven, reference=fit.reference)
     there = model.certify(table, *uneven, reference=fit.reference)
     assert there.by_marginals
-    assert there.marginals.mean_shift == pytest.approx(here.marginals.mean_shift, abs=5e-3)
-    monkeypatch.setattr(certify, "left_by_groups", lambda *_: None)
-    here = model.certify(data, *uneven, reference=fit.reference)
     assert there.marginals.mean_shift == pytest.approx(here.marginals.mean_shift, abs=1e-6)
     good = model.certify(table, fit.coreset, fit.posterior, reference=fit.reference)
     assert (good.verdict, good.marginals) == ("certified", None)

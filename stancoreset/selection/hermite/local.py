@@ -19,7 +19,7 @@ than all of its data, in any direction of its coordinates; weights are lowered u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -80,7 +80,7 @@ class LocalSelection:
 
 
 def select_locally(
-    chunks: Sequence[GlmRows],
+    chunks: Iterable[GlmRows],
     function: AnyFunction,
     q: GaussianFit,
     blocks: Blocks,
