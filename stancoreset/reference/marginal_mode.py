@@ -122,15 +122,15 @@ def marginal_mode(
             break
         here, best = ahead, evidence
     watched = scales if scales.any() else unseen  # means are in units that nobody tells
-    rng = np.random.default_rng([seed, 61])
-    massless = given.drift(here, rng)[1] > _NO_MASS
+    rng, own = (np.random.default_rng([seed, stream]) for stream in (61, 62))
+    massless = given.drift(here, own)[1] > _NO_MASS
     if massless:
-        here = given.followed(here, rng)
+        here = given.followed(here, own)
     for _ in range(_STEPS):
         expected = _Expected(prior, here, unseen, rng)
         rest = ascend(expected, here.mean, ~unseen)
         moved = np.max(np.abs(rest - here.mean), where=watched, initial=0.0)
-        here = given.followed(replace(here, mean=rest), rng) if massless else given(rest)
+        here = given.followed(replace(here, mean=rest), own) if massless else given(rest)
         if moved <= _STILL:
             break
     along = partial(Hessians(density.param_names).at, expected.log_density_gradient)
