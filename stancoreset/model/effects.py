@@ -8,31 +8,51 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from stancoreset.engines import (
     BoundModel,
+    Compiled,
     CompiledWithControl,
     Coordinates,
+    Engine,
     Float,
     Moving,
     StanData,
     coordinates_for,
     halfway,
 )
-from stancoreset.stan import NOT_ONE_TO_ONE, Centring, StanProgram, centring, located
-
-if TYPE_CHECKING:
-    from stancoreset.model.session import Session
+from stancoreset.stan import (
+    NOT_ONE_TO_ONE,
+    Centring,
+    Controlled,
+    StanProgram,
+    centring,
+    located,
+)
 
 __all__ = ["Effects"]
 
 
 @dataclass(frozen=True)
 class Effects:
-    """The effects of a session's program."""
+    """The effects of a program with room for a control variate.
 
-    session: Session
+    Attributes
+    ----------
+    controlled : Controlled
+        The program.
+    engine : Engine
+        The engine of NUTS.
+    density : callable
+        Gives the program, compiled without rows' log likelihoods.
+    name : str
+        The author's name of the program, for messages.
+    """
+
+    controlled: Controlled
+    engine: Engine
+    density: Callable[[], Compiled]
+    name: str = "model"
 
     @property
     def are_scaled(self) -> bool:
@@ -42,7 +62,7 @@ class Effects:
     @property
     def located(self) -> list[str]:
         """Names of parameters that have a location and a scale by their prior."""
-        return [e.name for e in located(self._density.tree, set())]
+        return [e.name for e in located(self._program.tree, set())]
 
     def coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
@@ -55,23 +75,23 @@ class Effects:
 
         See `stancoreset.engines.coordinates.halfway`.
         """
-        return halfway(self.session.density().bind(data), self._moving(data), rise)
+        return halfway(self.density().bind(data), self._moving(data), rise)
 
     def centred(self, data: StanData) -> Coordinates:
         """A density bound to `data` with its scaled effects centred, if their factors have powers.
 
         See `stancoreset.stan.centring`.
         """
-        moving, own = self._moving(data), self.session.density().bind(data)
+        moving, own = self._moving(data), self.density().bind(data)
         effects = () if moving is None else moving.centring.effects
         exponents = tuple(float(one.climbs) for one in effects)
         if moving is None or not any(exponents):
             return Coordinates(own, own)
         return Coordinates(own, moving.bound(exponents), moving, exponents)
 
-    @property
-    def _density(self) -> StanProgram:
-        return StanProgram.from_code(self.session.controlled.code)
+    @cached_property
+    def _program(self) -> StanProgram:
+        return StanProgram.from_code(self.controlled.code)
 
     @cached_property
     def _centring(self) -> Centring | None:
@@ -79,18 +99,16 @@ class Effects:
 
         Another compiles a program for half a minute. Draws of unit vectors lose a coordinate.
         """
-        session = self.session
-        kinds = {declared.constraint.kind for declared in session.program.program.parameters}
-        if not session.engine.in_process or kinds & set(NOT_ONE_TO_ONE):
+        kinds = {declared.constraint.kind for declared in self._program.parameters}
+        if not self.engine.in_process or kinds & set(NOT_ONE_TO_ONE):
             return None
-        return centring(self._density.tree)
+        return centring(self._program.tree)
 
     def _moving(self, data: StanData) -> Moving | None:
         """What moves the effects of a density bound to `data`, if it has any."""
-        session = self.session
 
         def bind(code: str, further: StanData) -> BoundModel:
-            compiled = session.engine.compile(code, name=session.program.program.name)
-            return CompiledWithControl(compiled, session.controlled).bind({**data, **further})
+            compiled = self.engine.compile(code, name=self.name)
+            return CompiledWithControl(compiled, self.controlled).bind({**data, **further})
 
         return None if self._centring is None else Moving(self._centring, bind)
