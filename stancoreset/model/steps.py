@@ -416,9 +416,9 @@ class Pipeline:
         if full.n_params >= MANY and (full.blocks is None or plan.method not in _BY_GROUP):
             return False
         # Rows on disk are read for every pass.
-        in_memory = full.passes.stored is None or full.blocks is not None
+        here = full.passes.stored is None or _streams(full)
         few = self._candidates(full, few=True) <= MAX_CANDIDATES
-        return in_memory and few and not session.no_series(full)
+        return here and few and not session.no_series(full)
 
     def select(self, view: View, controlled: ControlledSelection | None) -> Coreset:
         """Project the candidates and select; add draws as long as that helps."""
@@ -465,8 +465,7 @@ class Pipeline:
     def _selects_locally(self, view: View) -> bool:
         """Whether rows are selected group by group."""
         blocks = view.reference.gaussian.blocks
-        streamed = view.full.glm is not None and view.full.n_obs <= _STREAMED
-        here = view.full.row_numbers is not None or streamed
+        here = view.full.row_numbers is not None or _streams(view.full)
         return blocks is not None and blocks.hubs is None and self._may_choose and here
 
     def _is_crossed(self, view: View) -> bool:
@@ -771,3 +770,13 @@ class Pipeline:
             draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
+
+
+def _streams(full: FullData) -> bool:
+    """Whether rows on disk are selected group by group, chunk by chunk.
+
+    Levels of two crossed factors are not.
+    """
+    blocks = full.blocks
+    independent = blocks is not None and blocks.hubs is None
+    return independent and full.glm is not None and full.n_obs <= _STREAMED
