@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +27,7 @@ from stancoreset.engines import (
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge, Known
 from stancoreset.model.controlled import ControlledSelection, require_equal
+from stancoreset.model.every_row import every_row
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.in_the_loop import draws_of, select_in_the_loop
 from stancoreset.model.information import worth
@@ -69,9 +69,8 @@ from stancoreset.selection import (
     LocalSelection,
     Projection,
     Remainder,
+    candidates_of,
     default_candidates,
-    finite_log_lik,
-    groups_of_rows,
     remainders,
     row_columns,
     select,
@@ -97,15 +96,14 @@ _BESIDE = 100
 _KERNEL = 1_000
 # Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
 _FEWEST = 1_000
-# Log likelihoods of rows at draws that are held in memory for selection group by group.
-_MOST_VALUES = 50_000_000
-# Fewest draws for that: 500 of them fit in memory with a hundred thousand rows, and of thousands of
-# groups rows that are selected all at once are no coreset.
-_FEWEST_DRAWS = 100
+# Log likelihoods of rows at draws for selection group by group: those of all rows are evaluated at
+# as few draws as that, but no fewer than a hundred, and so many are held in memory.
+_MOST_VALUES, _FEWEST_DRAWS = 50_000_000, 100
 # Variance of the log weights at which rows selected group by group are enough: their noise moves
 # one of thousands of means, the one that it moves most, by three times as much as a single one.
 _LOCAL_GOAL = 0.5 * ERROR_GOAL**2
-# Rows on disk whose series along shared coordinates and their own group's are held: about 1 GB.
+# Rows on disk whose series along shared coordinates and their own group's are held, about 1 GB;
+# more are selected on draws.
 _STREAMED = 5_000_000
 # Log densities of rows that their information may cost, as a share of the certificate's.
 _INFORMATION_SHARE = 0.005
@@ -465,8 +463,7 @@ class Pipeline:
     def _selects_locally(self, view: View) -> bool:
         """Whether rows are selected group by group."""
         blocks = view.reference.gaussian.blocks
-        here = view.full.row_numbers is not None or _streams(view.full)
-        return blocks is not None and blocks.hubs is None and self._may_choose and here
+        return blocks is not None and blocks.hubs is None and self._may_choose
 
     def _is_crossed(self, view: View) -> bool:
         """Whether rows belong to levels of two large factors."""
@@ -530,27 +527,21 @@ class Pipeline:
                 size=size,
                 seed=plan.seed,
             )
-        numbers = full.row_numbers
-        if numbers is None:
-            return None
         assert blocks is not None
-        draws = view.reference.draws[: _MOST_VALUES // len(numbers)]
+        rows = full.passes.distinct or full.n_obs
+        draws = view.reference.draws[: max(_FEWEST_DRAWS, _MOST_VALUES // rows)]
         if plan.selection.projection or len(draws) < _FEWEST_DRAWS:
             return None
-        with view.session.bind_rows(self.checked, numbers) as pool:
-            log_lik = partial(finite_log_lik, pool)
-            group = groups_of_rows(log_lik, expansion.centre, expansion.scale, blocks)
-            values = log_lik(draws)
-        return select_on_draws(
-            values,
-            full.row_weights,
-            group,
+        candidates = candidates_of(
+            every_row(view.session, self.checked, full, len(draws)),
             draws,
             blocks,
-            goal=_LOCAL_GOAL,
-            size=size,
+            expansion.centre,
+            expansion.scale,
+            most=_MOST_VALUES,
             seed=plan.seed,
         )
+        return select_on_draws(candidates, draws, blocks, goal=_LOCAL_GOAL, size=size)
 
     def _local_coreset(self, view: View, found: LocalSelection) -> Coreset:
         """Rows selected group by group, with the error that their selection predicts."""
@@ -773,10 +764,9 @@ class Pipeline:
 
 
 def _streams(full: FullData) -> bool:
-    """Whether rows on disk are selected group by group, chunk by chunk.
+    """Whether series of rows on disk are held for selection group by group.
 
-    Levels of two crossed factors are not.
+    Levels of two crossed factors are not selected so.
     """
     blocks = full.blocks
-    independent = blocks is not None and blocks.hubs is None
-    return independent and full.glm is not None and full.n_obs <= _STREAMED
+    return blocks is not None and blocks.hubs is None and full.n_obs <= _STREAMED

@@ -19,7 +19,7 @@ from itertools import islice
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from stancoreset.engines import BoundModel, Climbable, Float, Step, climb, stan_init
 from stancoreset.errors import ReferenceFitError
@@ -103,7 +103,7 @@ def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATH
         if khat <= _KHAT_USABLE and np.count_nonzero(weights) >= count:
             return rows[rng.choice(len(rows), size=count, replace=False, p=weights)]
     elbo = np.array([path.elbo for path in found])
-    shares = rng.multinomial(count, np.exp(elbo - logsumexp(elbo)))
+    shares = rng.multinomial(count, softmax(elbo))
     drawn = [path.gaussian.draw(n, rng) for path, n in zip(found, shares, strict=True)]
     return rng.permutation(np.concatenate(drawn))
 

@@ -193,10 +193,16 @@ def centred(values: Float) -> tuple[Float, Float]:
 def finite_log_lik(pool: RowModel, draws: Float) -> Float:
     """Log likelihood of each draw and candidate, (S, M), or an error that names row and draw."""
     log_lik = pool.log_lik(draws)
+    require_finite(log_lik)
+    return log_lik
+
+
+def require_finite(log_lik: Float, before: int = 0) -> None:
+    """Refuse log likelihoods (S, M) that are not finite; so many rows come `before` them."""
     if not np.all(np.isfinite(log_lik)):
         draw, row = np.argwhere(~np.isfinite(log_lik))[0]
         raise ReferenceFitError(
-            f"log_lik[{row + 1}] of the candidate rows is {log_lik[draw, row]} at reference draw "
-            f"{draw}: every row needs a finite log likelihood wherever the reference has mass"
+            f"log_lik[{before + row + 1}] of the candidate rows is {log_lik[draw, row]} at "
+            f"reference draw {draw}: every row needs a finite log likelihood wherever the "
+            "reference has mass"
         )
-    return log_lik

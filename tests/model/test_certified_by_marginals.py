@@ -230,6 +230,23 @@ def test_rows_on_disk_are_selected_group_by_group(fitted, tmp_path):
     assert there.passes["reads"] < 40
 
 
+def test_rows_on_disk_need_not_be_a_generalised_linear_model(fitted, tmp_path):
+    """They are selected on draws, and summed, by Stan: as in memory, chunk by chunk."""
+    with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli", glm=False) as model:
+        table = on_disk(fitted.data, tmp_path)
+        here, there = (model.fit(d, seed=reseeded(1), **SHORT) for d in (fitted.data, table))
+        assert (here.coreset.method, there.coreset.method) == ("local", "local")
+        assert np.array_equal(there.coreset.indices, here.coreset.indices)
+        assert there.coreset.weights == pytest.approx(here.coreset.weights, rel=1e-3)
+        assert there.certificate.verdict == "certified"
+        draws, _ = model._session.unconstrained(model.read(fitted.data), here.posterior, 200)
+        left = [
+            left_by_groups(model._session, model.read(d), here.coreset, draws)
+            for d in (fitted.data, table)
+        ]
+        assert left[1] == pytest.approx(left[0], abs=1e-7)
+
+
 def test_rows_on_disk_are_read_once_more_only_if_that_may_change_the_verdict(
     fitted, uneven, tmp_path
 ):

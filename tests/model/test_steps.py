@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -181,31 +180,34 @@ def test_draws_of_a_run_are_added_as_long_as_there_are_any(climbed, available, a
     assert climbed({250: (0.1, 0.12)}, spare)[1] == [250]
 
 
-@pytest.mark.parametrize(("values", "used"), [(10_000, 250), (6_040, 151), (3_960, 0)])
-def test_rows_of_groups_are_selected_on_as_many_draws_as_memory_holds(monkeypatch, values, used):
-    """Of 250 draws and 40 rows; on fewer than a hundred none are."""
+@pytest.mark.parametrize(
+    ("values", "drawn", "used"),
+    [(10_000, 250, 250), (6_040, 250, 151), (10, 250, 100), (10, 90, 0)],
+)
+def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
+    monkeypatch, values, drawn, used
+):
+    """Of 40 rows; on fewer than a hundred draws none are."""
     seen: list[tuple[int, ...]] = []
     monkeypatch.setattr(steps, "_MOST_VALUES", values)
-    monkeypatch.setattr(steps, "finite_log_lik", lambda _, draws: np.zeros((len(draws), 40)))
-    monkeypatch.setattr(steps, "groups_of_rows", lambda *_: np.zeros(40, dtype=int))
-
-    def select(values, _weights, _group, draws, *_, **__):
-        seen.append((len(draws), *values.shape))
-
-    monkeypatch.setattr(steps, "select_on_draws", select)
+    monkeypatch.setattr(steps, "every_row", lambda *_: ())
+    monkeypatch.setattr(
+        steps, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
+    )
+    monkeypatch.setattr(steps, "select_on_draws", lambda *_, **__: None)
     blocks = Blocks(np.repeat(np.arange(4), 2))
     view: Any = SimpleNamespace(
-        full=SimpleNamespace(row_numbers=np.arange(40), row_weights=np.ones(40)),
+        full=SimpleNamespace(n_obs=40, passes=SimpleNamespace(distinct=0)),
         reference=SimpleNamespace(
-            draws=np.zeros((250, 8)), gaussian=SimpleNamespace(blocks=blocks)
+            draws=np.zeros((drawn, 8)), gaussian=SimpleNamespace(blocks=blocks)
         ),
-        session=SimpleNamespace(bind_rows=lambda *_: nullcontext()),
+        session=None,
     )
     expansion: Any = SimpleNamespace(expected=None, centre=np.zeros(8), scale=np.ones(8))
     selection = SimpleNamespace(projection=None)
     plan = SimpleNamespace(size="auto", selection=selection, seed=1)
     Pipeline._of_groups(cast("Any", SimpleNamespace(plan=plan, checked={})), view, expansion)
-    assert seen == ([(used, used, 40)] if used else [])
+    assert seen == ([(used, values)] if used else [])
 
 
 @pytest.mark.parametrize(

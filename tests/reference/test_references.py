@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -16,9 +17,14 @@ from tiers import some
 from stancoreset.engines.climbing import Step, climb
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import OptionError, ReferenceFitError
-from stancoreset.reference.base import Reference, require_usable
+from stancoreset.reference.base import GaussianFit, Reference, require_usable
 from stancoreset.reference.methods import METHODS, fit_reference
-from stancoreset.reference.pathfinder import inverse_hessians, pathfinder_draws, single_path
+from stancoreset.reference.pathfinder import (
+    Path,
+    inverse_hessians,
+    pathfinder_draws,
+    single_path,
+)
 from stancoreset.reference.small_copy import balanced_subsample, recentred, small_copy
 
 N = 20_000
@@ -210,6 +216,26 @@ def test_several_paths_find_several_modes():
         draws = pathfinder_draws(model, 1_000, seed=2, paths=8)[:, 0]
     assert 0.3 < np.mean(draws > 0) < 0.7
     np.testing.assert_allclose(np.std(draws[draws > 0]), 0.2, rtol=0.15)
+
+
+def test_paths_are_weighted_whatever_the_size_of_the_log_density(monkeypatch):
+    """Of a hundred thousand rows it is so large that probabilities rounded to more than one."""
+    places = iter(range(200))
+
+    def found(*_):
+        place = next(places)
+        bounds = -123_456.789 * (1 + place // 4) - np.array([0.0, 0.7, 40.0, 41.0])
+        return Path(GaussianFit(np.full(6, 100.0 * place), np.eye(6)), bounds[place % 4])
+
+    room = sys.modules["stancoreset.reference.pathfinder"]  # its function has its name
+    monkeypatch.setattr(room, "single_path", found)
+    monkeypatch.setattr(room, "_KHAT_USABLE", -np.inf)
+    shares = []
+    for seed in range(50):
+        draws = pathfinder_draws(gaussian(6), 100, seed=seed, paths=4)
+        assert draws.shape == (100, 6)
+        shares.append(np.bincount(np.rint(draws[:, 0] / 100).astype(int) % 4, minlength=4) / 100)
+    assert np.mean(shares, axis=0) == pytest.approx([0.668, 0.332, 0, 0], abs=0.02)
 
 
 def test_pathfinder_says_when_there_is_no_density():

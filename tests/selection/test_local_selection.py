@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from tiers import some
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
+from stancoreset.errors import ReferenceFitError
 from stancoreset.posterior import arviz
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected import Expected, Placed, expected_rows, row_function
@@ -30,7 +32,11 @@ from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import local
 from stancoreset.selection.hermite.local import select_locally
-from stancoreset.selection.hermite.on_draws import groups_of_rows, select_on_draws
+from stancoreset.selection.hermite.on_draws import (
+    candidates_of,
+    groups_of_rows,
+    select_on_draws,
+)
 from stancoreset.selection.hermite.products import gram
 from stancoreset.selection.hermite.series import grouped_series, hermite_series
 from stancoreset.stan.control import add_control
@@ -145,14 +151,20 @@ def test_predicted_variance_is_that_of_dense_gram_matrices(problem):
     assert found.variance < 0.2 * alone
 
 
+def seen_at(kernel, rows, draws, q, *, pieces=1, most=10**9, seed=0):
+    """Rows at draws, evaluated in pieces."""
+    parts = np.array_split(np.arange(len(rows)), pieces)
+    some = [(partial(kernel.log_lik, rows[part]), rows.weights[part]) for part in parts]
+    return candidates_of(some, draws, q.blocks, q.mean, q.sd, most=most, seed=seed)
+
+
 @pytest.mark.parametrize("on_draws", [False, True])
 def test_rows_curve_no_direction_of_a_group_more_than_its_data(problem, on_draws):
     """What the quadratic has to add is never negative, whichever slope and intercept meet."""
-    kernel, rows, q, g = problem
+    kernel, rows, q, _ = problem
     if on_draws:
         draws = q.draw(250, np.random.default_rng(1))
-        values = kernel.log_lik(rows, draws)
-        found = select_on_draws(values, rows.weights, g, draws, q.blocks, goal=0.0)
+        found = select_on_draws(seen_at(kernel, rows, draws, q), draws, q.blocks, goal=0.0)
     else:
         found = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.0)
     left = rows.weights.copy()
@@ -272,8 +284,7 @@ def test_rows_selected_on_draws_leave_as_little_by_exact_inner_products(shape):
     draws = q.draw(250, np.random.default_rng(reseeded(3)))
     group = groups_of_rows(lambda points: kernel.log_lik(rows, points), q.mean, q.sd, q.blocks)
     assert np.array_equal(group[:, None] == group, g[:, None] == g)
-    values = kernel.log_lik(rows, draws)
-    found = select_on_draws(values, rows.weights, group, draws, q.blocks, goal=0.005)
+    found = select_on_draws(seen_at(kernel, rows, draws, q), draws, q.blocks, goal=0.005)
     assert np.all(found.weights > 0)
     assert found.groups == GROUPS
     weights = np.zeros(ROWS)
@@ -295,12 +306,60 @@ def test_rows_of_no_group_and_of_several_are_told_apart():
     assert found.tolist() == [0, -1, -1, 5, 1]
 
 
+def test_rows_that_come_in_pieces_are_the_same_candidates():
+    kernel, rows, q, _ = make(slopes=True)
+    draws = q.draw(250, np.random.default_rng(4))
+    whole, some = (seen_at(kernel, rows, draws, q, pieces=k) for k in (1, 7))
+    assert np.allclose(whole.sums, some.sums, rtol=1e-12)
+    assert all(np.array_equal(a, b) for a, b in zip(whole.rows[:3], some.rows[:3], strict=True))
+    found, same = (select_on_draws(c, draws, q.blocks, goal=0.005) for c in (whole, some))
+    assert np.array_equal(found.rows, same.rows)
+    assert found.weights == pytest.approx(same.weights, rel=1e-4)
+
+
+def test_of_rows_that_do_not_fit_in_memory_each_group_keeps_a_few():
+    """Sums are those of all rows, and rows of a few candidates match them nearly as well."""
+    kernel, rows, q, g = make(seed=2)
+    draws = q.draw(250, np.random.default_rng(3))
+    most = 4 * ROWS // 10 * 250
+    whole, few = (seen_at(kernel, rows, draws, q, pieces=9, most=m) for m in (10**9, most))
+    assert np.array_equal(whole.sums, few.sums)
+    assert few.rows.values.size <= most
+    assert np.all(np.bincount(few.rows.group, minlength=GROUPS) >= 1)
+    assert np.array_equal(few.rows.values, kernel.log_lik(rows, draws)[:, few.rows.places])
+    found, best = (select_on_draws(c, draws, q.blocks, goal=0.005) for c in (few, whole))
+    assert found.alone == pytest.approx(best.alone, rel=1e-9)
+    assert set(found.rows) <= set(few.rows.places)
+    weights = np.zeros(ROWS)
+    weights[found.rows] = found.weights
+    alone = left_by_group(kernel, rows, q, g, np.zeros(ROWS)).sum()
+    assert left_by_group(kernel, rows, q, g, weights).sum() < max(0.02, 0.02 * alone)
+
+
+def test_rows_without_a_log_likelihood_are_named():
+    blocks = Blocks(np.array([-1, 0, 1]))
+
+    def log_lik(added, points):
+        return points @ np.ones((3, 3)) + added
+
+    added = np.zeros(3), np.array([0.0, 0.0, np.nan])
+    pieces = [(partial(log_lik, some), np.ones(3)) for some in added]
+    with pytest.raises(ReferenceFitError, match=r"log_lik\[6\] of the candidate rows is nan"):
+        candidates_of(pieces, np.ones((5, 3)), blocks, np.zeros(3), np.ones(3), most=100)
+
+
 def test_too_few_draws_select_nothing_by_group():
-    values, draws = np.zeros((20, 30)), np.random.default_rng(0).normal(size=(20, 11))
+    draws = np.random.default_rng(0).normal(size=(20, 11))
     blocks = Blocks(np.array([-1, *range(10)]))
-    group = np.repeat(np.arange(10), 3)
-    assert select_on_draws(values[:14], np.ones(30), group, draws[:14], blocks, goal=0.0) is None
-    assert select_on_draws(values, np.ones(30), group, draws, blocks, goal=0.0) is not None
+    reads = np.eye(11)[1 + np.repeat(np.arange(10), 3)].T
+
+    def found(some):
+        pieces = [(lambda x: np.sin(x @ reads), np.ones(30))]
+        candidates = candidates_of(pieces, some, blocks, np.zeros(11), np.ones(11), most=1_000)
+        return select_on_draws(candidates, some, blocks, goal=0.0)
+
+    assert found(draws[:14]) is None
+    assert found(draws) is not None
 
 
 # --- the quadratic -----------------------------------------------------------------------

@@ -7,7 +7,12 @@ projection and the series of all rows.
 from __future__ import annotations
 
 from stancoreset.selection.hermite.local import LocalSelection, select_locally
-from stancoreset.selection.hermite.on_draws import groups_of_rows, select_on_draws
+from stancoreset.selection.hermite.on_draws import (
+    candidates_of,
+    groups_of_rows,
+    indicators,
+    select_on_draws,
+)
 from stancoreset.selection.hermite.projection import (
     MAX_CANDIDATES,
     HermiteProjection,
@@ -21,7 +26,9 @@ __all__ = [
     "AllRows",
     "HermiteProjection",
     "LocalSelection",
+    "candidates_of",
     "groups_of_rows",
+    "indicators",
     "project_hermite",
     "remainders",
     "select_locally",

@@ -39,6 +39,7 @@ __all__ = [
     "Paths",
     "batches",
     "gathered",
+    "keys_of",
     "path_of",
     "select_locally",
     "shares_of_curvature",
@@ -99,7 +100,8 @@ def select_locally(
     group = np.concatenate([part[1] for part in parts])
     beyond = [k for k, part in enumerate(series.parts) if part.order > 2]
     norms = np.linalg.norm(series.values[beyond], axis=0)
-    some = list(batches(norms, series.weights, group, seed))
+    keys = keys_of(norms, np.random.default_rng([seed, 47]))
+    some = list(batches(keys, series.weights, group))
     found = in_threads(
         lambda batch: path_of(batch, _products(series, batch), _curvatures(series, blocks, batch)),
         some,
@@ -159,11 +161,17 @@ class Batch:
     is_candidate: NDArray[np.bool_]
 
 
-def batches(norms: Float, weights: Float, group: NDArray[np.int64], seed: int) -> Iterator[Batch]:
-    """All groups in batches; candidates are drawn, likelier the larger the norms of remainders."""
-    rng = np.random.default_rng([seed, 47])
+def keys_of(norms: Float, rng: np.random.Generator) -> Float:
+    """Numbers of which the largest few are a random choice, likelier the larger the norms.
+
+    Each is log norm plus Gumbel noise: rows are drawn without replacement, as the norms say.
+    """
     with np.errstate(divide="ignore"):
-        keys = np.log(norms) + rng.gumbel(size=len(norms))
+        return np.asarray(np.log(norms) + rng.gumbel(size=len(norms)))
+
+
+def batches(keys: Float, weights: Float, group: NDArray[np.int64]) -> Iterator[Batch]:
+    """All groups in batches, with the rows of the largest `keys` as candidates."""
     order = np.lexsort((-keys, group))
     _, first, count = np.unique(group[order], return_index=True, return_counts=True)
     by_size = np.argsort(count, kind="stable")

@@ -9,29 +9,37 @@ draws tell them apart, whatever the number of groups.
 Which group a row belongs to is found numerically: coordinates of every group whose number has a
 bit set are moved, bit by bit, and then those of all others. A row whose value changes with exactly
 one of the two belongs to one group, with just these bits.
+
+Rows come piece by piece. What all rows of a group leave is known from the sum of their values, and
+of the rows themselves those are held that may be chosen: all, or where memory is short a few of
+each group, likelier the more their values vary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.reference.expected import in_threads
-from stancoreset.rows import Blocks
+from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection.hermite.local import (
     Batch,
     LocalSelection,
     Paths,
     batches,
     gathered,
+    keys_of,
     path_of,
     shares_of_curvature,
 )
+from stancoreset.selection.projection import require_finite
 
-__all__ = ["groups_of_rows", "select_on_draws"]
+__all__ = ["Candidates", "candidates_of", "groups_of_rows", "indicators", "select_on_draws"]
 
 # Draws for each function that is subtracted.
 _DRAWS = 3
@@ -59,30 +67,113 @@ def groups_of_rows(
     return np.where(np.all(ahead != behind, axis=0), found, -1)
 
 
-def select_on_draws(
-    values: Float,
-    weights: Float,
-    group: NDArray[np.int64],
+def indicators(group: NDArray[np.int64], count: int) -> Matrix:
+    """Which values belong to each group, (n, J); none of −1."""
+    own = np.flatnonzero(group >= 0)
+    return Matrix((np.ones(len(own)), (own, group[own])), shape=(len(group), count))
+
+
+class _Rows(NamedTuple):
+    """Places among all rows, weights, groups and keys, (M,) each, and log likelihoods, (S, M)."""
+
+    places: NDArray[np.int64]
+    weights: Float
+    group: NDArray[np.int64]
+    keys: Float
+    values: Float
+
+    @classmethod
+    def joined(cls, pieces: Sequence[_Rows]) -> _Rows:
+        """All rows of some pieces."""
+        return cls._make(np.concatenate(parts, axis=-1) for parts in zip(*pieces, strict=True))
+
+    def where(self, kept: NDArray[np.bool_]) -> _Rows:
+        """Some of the rows."""
+        return self._make(part[..., kept] for part in self)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Rows of groups that may be chosen, and the sums of all rows of each group, (S, J)."""
+
+    rows: _Rows = field(repr=False)
+    sums: Float = field(repr=False)
+
+
+def candidates_of(
+    pieces: Iterable[tuple[Callable[[Float], Float], Float]],
     draws: Float,
     blocks: Blocks,
+    centre: Float,
+    sd: Float,
     *,
-    goal: float,
-    size: int | None = None,
+    most: int,
     seed: int = 0,
+) -> Candidates:
+    """Evaluate rows piece by piece, and hold those that may be chosen.
+
+    Parameters
+    ----------
+    pieces : iterable of (callable, ndarray)
+        Log likelihoods of rows at points, (S, P) → (S, n), and their weights, (n,).
+    draws : ndarray, shape (S, P)
+        Draws of q.
+    blocks : Blocks
+    centre, sd : ndarray, shape (P,)
+        Of q; see `groups_of_rows`.
+    most : int
+        Log likelihoods that are held.
+    seed : int
+
+    Raises
+    ------
+    ReferenceFitError
+        If a log likelihood is not finite.
+    """
+    rng = np.random.default_rng([seed, 47])
+    sums = np.zeros((len(draws), 1 + int(blocks.group.max())))
+    held: list[_Rows] = []
+    start = 0
+    for log_lik, weights in pieces:
+        group, values = groups_of_rows(log_lik, centre, sd, blocks), log_lik(draws)
+        require_finite(values, before=start)
+        sums += (values * weights) @ indicators(group, sums.shape[1])
+        keys = keys_of(values.std(axis=0), rng)
+        piece = _Rows(np.arange(start, start + len(group)), weights, group, keys, values)
+        start += len(group)
+        held.append(piece if np.all(group >= 0) else piece.where(group >= 0))
+        if sum(some.values.size for some in held) > most:
+            kept = _first_of_groups(held, most // (2 * len(draws)))
+            held = [some.where(few) for some, few in zip(held, kept, strict=True)]
+    return Candidates(_Rows.joined(held), sums)
+
+
+def _first_of_groups(held: Sequence[_Rows], most: int) -> list[NDArray[np.bool_]]:
+    """Which rows have the largest keys of their group: as many of each, and `most` in all."""
+    group = np.concatenate([r.group for r in held])
+    keys = np.concatenate([r.keys for r in held])
+    order = np.lexsort((-keys, group))
+    _, first, count = np.unique(group[order], return_index=True, return_counts=True)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(first, count)
+    each = int(np.searchsorted(np.cumsum(np.bincount(rank)), most, side="right"))
+    ends = np.cumsum([len(r.keys) for r in held])[:-1]
+    return np.split(rank < max(1, each), ends)
+
+
+def select_on_draws(
+    candidates: Candidates, draws: Float, blocks: Blocks, *, goal: float, size: int | None = None
 ) -> LocalSelection | None:
     """Select rows of every group, until what is left has a variance of at most `goal`.
 
     Parameters
     ----------
-    values : ndarray, shape (S, N)
-        Log likelihoods of all rows at the draws.
-    weights : ndarray, shape (N,)
-    group : ndarray of int, shape (N,)
-        From `groups_of_rows`; rows of no group are left to the quadratic.
+    candidates : Candidates
+        From `candidates_of`; rows of no group are left to the quadratic.
     draws : ndarray, shape (S, P)
         Draws of q.
     blocks : Blocks
-    goal, size, seed
+    goal, size
         See `select_locally`.
 
     Returns
@@ -93,32 +184,27 @@ def select_on_draws(
     common = _shared_functions(draws, blocks)
     if common is None:
         return None
-    scaled = _standardised(draws)
+    rows, scaled = candidates.rows, _standardised(draws)
     shared = scaled[:, blocks.shared]
     members = np.full((int(blocks.group.max()) + 1, blocks.widest), -1)
     for block in blocks.members:
         members[blocks.group[block[:, 0]], : block.shape[1]] = block
-    place = np.flatnonzero(group >= 0)
-    norms = values[:, place].std(axis=0)
 
     def path(batch: Batch) -> Paths:
-        own = members[group[place[batch.rows[:, 0]]]]
-        rest, bend = _beyond(values[:, place[batch.rows]], common, shared, scaled, own)
-        sums = np.einsum("jsn,jn->js", rest, batch.weights)
-        few = rest[:, :, : batch.candidates.shape[1]]
+        group = rows.group[batch.candidates[:, 0]]
+        together = candidates.sums[:, group, None]
+        values = np.concatenate([rows.values[:, batch.candidates], together], axis=2)
+        rest, bend = _beyond(values, common, shared, scaled, members[group])
+        few, sums = rest[:, :, :-1], rest[:, :, -1:]
         gram = few.swapaxes(1, 2) @ few
-        target = (few.swapaxes(1, 2) @ sums[:, :, None])[:, :, 0]
-        every = np.einsum("jn,jnab->jab", batch.weights, bend)
-        shares = shares_of_curvature(bend[:, : few.shape[2]], every)
-        products = gram, target, np.einsum("js,js->j", sums, sums)
+        target = (few.swapaxes(1, 2) @ sums)[:, :, 0]
+        shares = shares_of_curvature(bend[:, :-1], bend[:, -1])
+        products = gram, target, np.einsum("jsk,jsk->j", sums, sums)
         return path_of(batch, products, shares)
 
-    found = gathered(
-        in_threads(path, list(batches(norms, weights[place], group[place], seed))), goal, size
-    )
-    return LocalSelection(
-        place[found.rows], found.weights, found.variance, found.alone, found.groups
-    )
+    some = list(batches(rows.keys, rows.weights, rows.group))
+    found = gathered(in_threads(path, some), goal, size)
+    return replace(found, rows=rows.places[found.rows])
 
 
 def _standardised(draws: Float) -> Float:
