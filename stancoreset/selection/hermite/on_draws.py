@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +72,8 @@ def indicators(group: NDArray[np.int64], count: int) -> Matrix:
     return Matrix((np.ones(len(own)), (own, group[own])), shape=(len(group), count))
 
 
-class _Rows(NamedTuple):
+@dataclass(frozen=True)
+class _Rows:
     """Places among all rows, weights, groups and keys, (M,) each, and log likelihoods, (S, M)."""
 
     places: NDArray[np.int64]
@@ -82,14 +82,26 @@ class _Rows(NamedTuple):
     keys: Float
     values: Float
 
-    @classmethod
-    def joined(cls, pieces: Sequence[_Rows]) -> _Rows:
+    @staticmethod
+    def joined(pieces: Sequence[_Rows]) -> _Rows:
         """All rows of some pieces."""
-        return cls._make(np.concatenate(parts, axis=-1) for parts in zip(*pieces, strict=True))
+        return _Rows(
+            np.concatenate([r.places for r in pieces]),
+            np.concatenate([r.weights for r in pieces]),
+            np.concatenate([r.group for r in pieces]),
+            np.concatenate([r.keys for r in pieces]),
+            np.concatenate([r.values for r in pieces], axis=1),
+        )
 
     def where(self, kept: NDArray[np.bool_]) -> _Rows:
         """Some of the rows."""
-        return self._make(part[..., kept] for part in self)
+        return _Rows(
+            self.places[kept],
+            self.weights[kept],
+            self.group[kept],
+            self.keys[kept],
+            self.values[:, kept],
+        )
 
 
 @dataclass(frozen=True)
