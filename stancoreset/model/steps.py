@@ -468,8 +468,7 @@ class Pipeline:
     def _is_crossed(self, view: View) -> bool:
         """Whether rows belong to levels of two large factors."""
         blocks = view.reference.gaussian.blocks
-        here = view.full.row_numbers is not None
-        return blocks is not None and blocks.hubs is not None and self._may_choose and here
+        return blocks is not None and blocks.hubs is not None and self._may_choose
 
     @property
     def _may_choose(self) -> bool:
@@ -484,17 +483,15 @@ class Pipeline:
         with the largest remainders are taken, or any where these are not known.
         """
         plan, full = self.plan, view.full
-        assert full.row_numbers is not None
-        numbers = full.row_numbers
-        size = min(len(numbers), _BESIDE if isinstance(plan.size, str) else int(plan.size))
         left = self._remainders(view, expansion)
+        size = min(len(left), _BESIDE if isinstance(plan.size, str) else int(plan.size))
         chosen = np.sort(np.argpartition(-left, size - 1)[:size])
-        weights = full.row_weights[chosen]
+        rows = chosen if full.row_numbers is None else full.row_numbers[chosen]
         error = expansion.gap(view.reference)
         norm = float(np.std(view.reference.log_likelihood))
         return Coreset(
-            indices=numbers[chosen],
-            weights=weights,
+            indices=rows,
+            weights=full.weights_at(chosen),
             n_obs=full.n_obs,
             method="local",
             relative_error=error / norm,
@@ -506,8 +503,8 @@ class Pipeline:
         """Norms of what the quadratic leaves of every row; by chance where they have no series."""
         full, expected = view.full, expansion.expected
         if expected is None:
-            assert full.row_numbers is not None
-            return np.random.default_rng([self.plan.seed, 53]).random(len(full.row_numbers))
+            count = full.passes.distinct or full.n_obs
+            return np.random.default_rng([self.plan.seed, 53]).random(count)
         function, q = row_function(expected.kernel), of_coefficients(expected.kernel, expected.q)
         chunks = full.glm_rows()
         return np.concatenate([c.weights * remainders(c, function, q) for c in chunks])
@@ -764,9 +761,9 @@ class Pipeline:
 
 
 def _streams(full: FullData) -> bool:
-    """Whether series of rows on disk are held for selection group by group.
+    """Whether rows on disk are selected by their series.
 
-    Levels of two crossed factors are not selected so.
+    Those of groups are held; of two crossed factors each row's norm is enough.
     """
     blocks = full.blocks
-    return blocks is not None and blocks.hubs is None and full.n_obs <= _STREAMED
+    return blocks is not None and (blocks.hubs is not None or full.n_obs <= _STREAMED)

@@ -218,6 +218,12 @@ class FullData:
         """Weights of the rows of `row_numbers`, those of all equal ones together."""
         return np.asarray(self._evaluated[self._weighted.weights], dtype=np.float64)
 
+    def weights_at(self, places: np.ndarray) -> Float:
+        """Weights of rows by their places in `row_numbers`; on disk these are row numbers."""
+        if self.passes.stored is None:
+            return np.asarray(self.row_weights[places])
+        return self._weigh(places, np.ones(len(places)))
+
     @property
     def total_weight(self) -> float:
         """Sum of the weights of all rows; for rows on disk, estimated from the sample."""

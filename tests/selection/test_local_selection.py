@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
 from crossed_normal import exact
@@ -554,6 +555,43 @@ def test_two_crossed_factors_agree_with_quadrature(tmp_path, monkeypatch):
     again = sc.load_fit(tmp_path / "run").reference.gaussian
     np.testing.assert_array_equal(again.blocks.group, fit.reference.gaussian.blocks.group)
     np.testing.assert_array_equal(again.blocks.hubs, fit.reference.gaussian.blocks.hubs)
+
+
+CROSSED = """
+data { int N; vector[N] y; vector[N] x; int J; array[N] int g; int K; array[N] int h; }
+parameters {
+  real a; real b; vector[J] u; vector[K] v; vector<lower=0>[2] tau; real<lower=0> sigma;
+}
+model {
+  a ~ normal(0, 5); b ~ normal(0, 1); tau ~ normal(0, 1); sigma ~ normal(0, 1);
+  u ~ std_normal(); v ~ std_normal();
+  y ~ normal(a + b * x + tau[1] * u[g] + tau[2] * v[h], sigma);
+}
+"""
+
+
+@pytest.mark.fit
+def test_rows_of_two_crossed_factors_on_disk_are_those_in_memory(tmp_path, monkeypatch):
+    """The rows with the largest remainders, found chunk by chunk, with their own weights."""
+    monkeypatch.setattr(blocks_room, "_DENSE", MANY)
+    rng = np.random.default_rng(5)
+    n, g, h = 9_000, rng.integers(200, size=9_000), rng.integers(90, size=9_000)
+    x, effects = rng.normal(size=n), (0.4 * rng.normal(size=200), 0.6 * rng.normal(size=90))
+    y = 1 + 0.2 * x + effects[0][g] + effects[1][h] + rng.normal(size=n)
+    rows = {"y": y, "x": x, "g": g + 1, "h": h + 1, "weights": rng.integers(1, 3, n) * 1.0}
+    pd.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
+    values = {"J": 200, "K": 90}
+    table = sc.Table(tmp_path / "rows.parquet", values=values, memory=0, chunk_rows=1_000)
+    with sc.CoresetModel(stan_code=CROSSED, engine="stanli") as model:
+        here, there = (
+            model.fit(data, seed=reseeded(1), size=40, **SHORT)
+            for data in ({"N": n, **rows, **values}, table)
+        )
+    assert (here.coreset.method, there.coreset.method) == ("local", "local")
+    assert np.array_equal(here.coreset.indices, there.coreset.indices)
+    assert np.array_equal(here.coreset.weights, rows["weights"][here.coreset.indices])
+    assert np.array_equal(there.coreset.weights, here.coreset.weights)
+    assert there.certificate.ess > 0.9 * there.certificate.n_draws
 
 
 def test_a_coreset_has_a_row_though_the_quadratic_leaves_nothing():
