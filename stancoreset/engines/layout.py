@@ -54,8 +54,14 @@ class Layout:
         """Split rows of columns (…, C) into variables by name, each (…, *shape).
 
         Variables whose columns follow each other are views: draws may fill half of the memory.
+        Where most columns are copied, all are, for a view of few would keep the others' rows
+        beside their copies.
         """
-        return {name: _taken(rows, column) for name, column in self.columns.items()}
+        found = {name: _taken(rows, column) for name, column in self.columns.items()}
+        views = [name for name, value in found.items() if np.may_share_memory(value, rows)]
+        if 2 * sum(self.columns[name].size for name in views) < len(self.names):
+            found |= {name: found[name].copy() for name in views}
+        return found
 
     def join(self, values: Mapping[str, Float]) -> Float:
         """Join variables by name, each (S, *shape), to rows of columns (S, C)."""

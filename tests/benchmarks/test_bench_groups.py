@@ -140,8 +140,10 @@ WHOLE = """
         data |= {**groups(1, t["s"]), **groups(2, t["d"])}
         code = (HERE / "movielens_crossed.stan").read_text()
     else:
-        values = {"Kc": 5, "N_1": int(sys.argv[3])}
-        data, code = sc.Table(sys.argv[1], values=values), GROUPED_CODE
+        how = json.loads(sys.argv[4]) if len(sys.argv) > 4 else {}
+        values = {"Kc": how.get("Kc", 5), "N_1": int(sys.argv[3])}
+        data = sc.Table(sys.argv[1], values=values, **how.get("table", {}))
+        code = how.get("code", GROUPED_CODE)
     model = sc.CoresetModel(stan_code=code, engine="stanli")
     wall, cpu = time.perf_counter(), time.process_time()
     place = os.environ.get("STANCORESET_BENCH_FOLDER")
@@ -415,6 +417,45 @@ def test_a_million_rows_on_disk(benchmark, tmp_path):
     assert found["peak"] < 3_000
     assert 0.95 < off.std() < 1.05
     assert np.abs(slopes).max() < 4
+
+
+#: A program of counts, which is no generalised linear model: its shape is a parameter.
+NEGATIVE_BINOMIAL = """
+data { int<lower=1> N; array[N] int Y; int Kc; matrix[N, Kc] Xc; int<lower=1> N_1;
+  array[N] int<lower=1> J_1; }
+parameters { vector[Kc] b; real Intercept; real<lower=0> shape; vector<lower=0>[1] sd_1;
+  array[1] vector[N_1] z_1; }
+transformed parameters { vector[N_1] r_1_1 = sd_1[1] * z_1[1]; }
+model {
+  target += neg_binomial_2_log_lpmf(Y | Intercept + Xc * b + r_1_1[J_1], shape);
+  target += student_t_lpdf(Intercept | 3, 0, 2.5) + gamma_lpdf(shape | 0.01, 0.01);
+  target += student_t_lpdf(sd_1 | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);
+  target += std_normal_lpdf(z_1[1]);
+}
+"""
+
+
+def test_negative_binomial_rows_on_disk(benchmark, tmp_path):
+    """Effects are as far from the simulated ones as their standard deviations say."""
+    pd = pytest.importorskip("pandas")
+    groups = int(os.environ.get("STANCORESET_BENCH_ON_DISK", "10000"))
+    rng, n = np.random.default_rng(1), 100 * groups
+    share = rng.gamma(2.0, size=groups)
+    g, x = rng.choice(groups, n, p=share / share.sum()), rng.normal(size=(n, 2))
+    r = 0.7 * rng.normal(size=groups)
+    y = rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(0.5 + x @ [0.3, -0.4] + r[g])))
+    path, out = tmp_path / "rows.parquet", tmp_path / "found.npz"
+    rows = {"Y": y, "J_1": g + 1, "Xc.1": x[:, 0], "Xc.2": x[:, 1]}
+    pd.DataFrame(rows).to_parquet(path)
+    how = json.dumps({"Kc": 2, "table": {"memory": 0}, "code": NEGATIVE_BINOMIAL})
+    found = benchmark.pedantic(lambda: fitted(path, out, groups, how, code=WHOLE), rounds=1)
+    print(f"\n{groups:,} groups, {n:,} rows: {found}")
+    benchmark.extra_info.update(found)
+    moments = np.load(out)
+    off = (moments["Intercept"] + moments["r_1_1"] - 0.5 - r) / moments["r_1_1_sd"]
+    print(f"effects: z has sd {off.std():.3f}; b {moments['b'].round(4)}")
+    assert found["verdict"] == "certified"
+    assert 0.9 < off.std() < 1.1
 
 
 @pytest.mark.parametrize("groups", [1_000, 2_000, 10_000, 50_000])

@@ -63,3 +63,20 @@ def test_variables_whose_columns_follow_each_other_are_not_copied():
     np.testing.assert_array_equal(found["B"], rows[..., [[4, 6], [5, 7]]])
     assert np.shares_memory(found["z"], rows)
     assert not np.shares_memory(found["B"], rows)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(3, True), (7, False)])
+def test_no_view_keeps_rows_of_which_most_are_copied(count, kept):
+    """A scalar beside a matrix, whose columns Stan writes, would hold the draws of both."""
+    names = [
+        "mu",
+        *(f"z.{i}" for i in range(1, 8)),
+        *(f"B.{i}.{j}" for j in (1, 2) for i in (1, 2)),
+    ]
+    names += [f"A.{i}.{j}" for j in (1, 2, 3) for i in range(1, count + 1)] if count > 3 else []
+    rows = np.arange(2.0 * 3 * len(names)).reshape(2, 3, -1)
+    found = Layout.from_names(names).split(rows)
+    for name in ("mu", "z"):
+        assert np.shares_memory(found[name], rows) == kept
+    np.testing.assert_array_equal(found["mu"], rows[..., 0])
+    np.testing.assert_array_equal(found["z"], rows[..., 1:8])
