@@ -96,8 +96,8 @@ _BESIDE = 100
 _KERNEL = 1_000
 # Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
 _FEWEST = 1_000
-# Log likelihoods of rows at draws for selection group by group: those of all rows are evaluated at
-# as few draws as that, but no fewer than a hundred, and so many are held in memory.
+# Log likelihoods of rows at draws, for selection group by group: so many are evaluated, but at no
+# fewer draws than these, and so many are held in memory.
 _MOST_VALUES, _FEWEST_DRAWS = 50_000_000, 100
 # Variance of the log weights at which rows selected group by group are enough: their noise moves
 # one of thousands of means, the one that it moves most, by three times as much as a single one.
