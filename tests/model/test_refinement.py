@@ -419,9 +419,10 @@ def test_steps_that_diverge_become_smaller():
     data = {"N": 2_000, "y": np.random.default_rng(10).normal(0, 1, 2_000)}
     options = {"iter_warmup": 500, "iter_sampling": 1_000, "size": 10, "seed": reseeded(1)}
     options["adapt_delta"] = 0.5  # steps so large that hundreds diverge, whatever the seed
+    # Chains of a ridge know their errors badly: one fit in thirty has more than five rounds.
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         once = model.fit(data, max_rounds=1, **options)
-        fit = model.fit(data, **options)
+        fit = model.fit(data, max_rounds=10, **options)
         chains = {name: options[name] for name in ("iter_warmup", "iter_sampling", "adapt_delta")}
         seeds = range(reseeded(1), reseeded(1) + 15)
         large = [model.sample(data, once.coreset, seed=seed, **chains) for seed in seeds]
