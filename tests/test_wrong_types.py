@@ -244,6 +244,7 @@ NUTS: dict[str, Legit] = {
     "max_treedepth": whole(1),
     "parallel_chains": optional(whole(1)),
     "thin": whole(1),
+    "keep_every": whole(1),
     "save_warmup": flag,
     "metric": missing,
     "step_size": optional(number(0, strict=True)),

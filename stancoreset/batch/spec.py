@@ -15,7 +15,6 @@ from typing import Any
 from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain, short
 from stancoreset.checks import check_path, check_whole, near_misses, shown
 from stancoreset.engines import ENGINES
-from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.model import AUTO, Plan, own_options, refuse_former
 from stancoreset.rows.tables import data_files, table_from_file
@@ -245,8 +244,6 @@ class _Reader:
             plan.require(sys.maxsize)
             if engine != "auto":
                 plan.nuts.require_engine(engine)
-            if engine == "stanli":
-                require_csv_folder(plan.engine_output_dir, "engine_output_dir", engine)
 
     def _path(self, place: str, key: str, value: Any) -> Path:
         """Resolve a path relative to this file."""

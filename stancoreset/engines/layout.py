@@ -10,11 +10,19 @@ import numpy as np
 from stancoreset.engines.base import Float
 from stancoreset.errors import DataError
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "dotted"]
 
 
-#: ``B[2,1]`` as ``B.2.1``.
 _DOTTED = str.maketrans("[,", "..", "]")
+
+
+def dotted(name: str) -> str:
+    """A column's name as CmdStan writes it.
+
+    >>> dotted("B[2,1]"), dotted("B.2.1")
+    ('B.2.1', 'B.2.1')
+    """
+    return name.translate(_DOTTED) if "[" in name else name
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,7 @@ class Layout:
         indices: dict[str, list[str]] = {}
         places: dict[str, list[int]] = {}
         for place, name in enumerate(names):
-            dotted = name.translate(_DOTTED) if "[" in name else name
-            base, _, index = dotted.partition(".")
+            base, _, index = dotted(name).partition(".")
             indices.setdefault(base, []).append(index)
             places.setdefault(base, []).append(place)
         columns = {base: _column(indices[base], places[base]) for base in indices}

@@ -76,9 +76,12 @@ class NUTS:
         Default: 1,000, or `KNOWN_WARMUP` where draws near the posterior give the metric, which
         Stan then leaves as it is, so that warm-up adapts the step size alone.
     thin : int
-        Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning. Chains that a
-        fit makes longer than asked for keep every k-th draw where those of thousands of parameters
-        would fill memory, but no fewer than are asked for here.
+        Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
+    keep_every : int
+        Of those, keep every `keep_every`-th in memory, in the posterior and all that is made of it;
+        the CSV files of ``engine_output_dir`` (in `sample`, ``output_dir``) have all. Chains that a
+        fit makes longer than asked for do so by themselves where draws of thousands of parameters
+        would fill memory, but keep no fewer than were asked for.
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float, optional
@@ -121,6 +124,9 @@ class NUTS:
     )
     iter_sampling: int = option(1000, "iterations per chain after warm-up", least=1)
     thin: int = option(1, "keep every THIN-th draw", least=1)
+    keep_every: int = option(
+        1, "of these, keep every KEEP_EVERY-th in memory; CSV files have all", least=1
+    )
     save_warmup: bool = option(False, "keep warm-up draws, apart from the posterior")
     adapt_delta: float | None = option(
         None,
@@ -204,9 +210,14 @@ class NUTS:
         return tuple(member.name for member in fields(cls))
 
     @property
+    def apart(self) -> int:
+        """Number of transitions from a draw in memory to the next."""
+        return int(self.thin) * int(self.keep_every)
+
+    @property
     def draws(self) -> int:
-        """Number of draws that each chain keeps."""
-        return -(-int(self.iter_sampling) // int(self.thin))
+        """Number of draws of each chain in memory."""
+        return -(-int(self.iter_sampling) // self.apart)
 
     def step_sizes(self) -> list[float] | None:
         """Initial step size of each chain."""
@@ -258,15 +269,19 @@ class NUTS:
         return _MANY_DELTA if many else self.delta
 
     def settings(self) -> dict[str, Any]:
-        """Options that determine the draws, as plain values; rare ones only if they are set."""
+        """Options that determine the draws, as plain values; rare ones only if they are set.
+
+        As ``thin`` they have the number of transitions between two draws in memory.
+        """
         always = ("chains", "iter_sampling", "max_treedepth")
-        never = ("parallel_chains", "show_console", "refresh")
+        never = ("thin", "keep_every", "parallel_chains", "show_console", "refresh")
         found = {
             member.name: getattr(self, member.name)
             for member in fields(self)
             if member.name in always
             or (member.name not in never and getattr(self, member.name) != member.default)
         }
+        found |= {"thin": self.apart} if self.apart > 1 else {}
         return found | ({"step_size": self.step_sizes()} if self.step_size is not None else {})
 
     def require_engine(self, engine: str) -> None:

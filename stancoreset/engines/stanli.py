@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,14 +21,14 @@ import numpy as np
 
 from stancoreset.engines.base import Closing, Float, SampleResult, StanData, Unconstrain, as_points
 from stancoreset.engines.climbing import mode_of
-from stancoreset.engines.cmdstan import no_csv_files
+from stancoreset.engines.cmdstan import Chain
 from stancoreset.engines.layout import Layout
-from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
+from stancoreset.engines.stanli_csv import chain_files
 from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
 from stancoreset.engines.stanli_notes import hear_notes, without_notes
-from stancoreset.engines.stanli_progress import heard
+from stancoreset.engines.stanli_pieces import Piece, Pieces, gathered
 from stancoreset.errors import (
     CompileError,
     DataError,
@@ -75,14 +75,12 @@ class StanliEngine:
     @property
     def version(self) -> str:
         """Engine name and version, for reports."""
-        import stanli
-
-        return f"stanli {stanli.__version__}"
+        return _version()
 
     @property
     def stan_version(self) -> tuple[int, int]:
-        """Version of Stan whose constraining transforms stanli uses: simplices as in 2.37."""
-        return (2, 37)
+        """Version of Stan whose constraining transforms stanli uses."""
+        return _STAN_VERSION
 
     def compile(
         self, code: str, *, name: str = "model", log_lik: str = "log_lik"
@@ -91,8 +89,16 @@ class StanliEngine:
         return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
 
 
+# Simplices are as in 2.37.
+_STAN_VERSION = (2, 37)
 # Draws of so many numbers, for which stanli takes ten milliseconds, are unconstrained at once.
 _MANY = 10_000
+
+
+def _version() -> str:
+    import stanli
+
+    return f"stanli {stanli.__version__}"
 
 
 @functools.lru_cache(maxsize=64)
@@ -372,47 +378,53 @@ class StanliBound(Closing):
         **options: Any,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
-        import stanli
-
         nuts = NUTS.of(options).completed(inv_metric)
         nuts.require_engine("stanli")
-        if output_dir is not None:
-            raise no_csv_files(output_dir)
-        size = nuts.step_size
-        started = time.perf_counter()
+        started, settings = time.perf_counter(), {**nuts.settings(), "seed": seed}
+        names = self._names(self._model.param_names(include_tp=True, include_gq=True))
+        stored = nuts.apart if output_dir is None else int(nuts.thin)
+        pieces = Pieces(self._sampler(), nuts, self._compiled.code, len(names), stored)
+        about = Chain(
+            model=self._compiled.name,
+            engine=_version(),
+            stan_version=_STAN_VERSION,
+            seed=seed,
+            draws=-(-int(nuts.iter_sampling) // int(nuts.thin)),
+            thin=int(nuts.thin),
+            warmup=nuts.warmup,
+            delta=nuts.delta,
+            max_depth=int(nuts.max_treedepth),
+        )
+
+        def result(piece: Piece) -> SampleResult:
+            write(piece)
+            draws, stats, kept = piece.every(nuts.apart)
+            give_back_memory(draws.nbytes)
+            return SampleResult.of(
+                Layout.from_names(self._names(piece.fit.names)).split(draws),
+                stats,
+                kept,
+                unconstrain or self.unconstrain,
+                seconds=0.0,
+                settings=settings,
+                native=piece.fit,
+                inv_metric=piece.inv_metric,
+            )
+
         try:
-            with heard(on_iteration, nuts.show_console) as speaks:
-                fit = self._sampler().sample(
-                    chains=nuts.chains,
-                    warmup=nuts.iter_warmup,
-                    samples=nuts.iter_sampling,
-                    thin=nuts.thin,
-                    save_warmup=nuts.save_warmup,
+            with chain_files(output_dir, about) as write:
+                run = pieces.run(
                     seed=seed,
                     inits=inits,
-                    delta=nuts.delta,
-                    max_depth=nuts.max_treedepth,
-                    metric=nuts.metric,
-                    inv_metric=checked_metric(inv_metric, nuts.metric, self.n_params),
-                    adapt_engaged=nuts.warmup > 0,  # none without warm-up
-                    step_size=None if size is None else float(size),  # type: ignore[arg-type]
-                    parallel_chains=nuts.parallel_chains or min(nuts.chains, self._threads),
-                    refresh=nuts.refresh if speaks else 0,
+                    inv_metric=inv_metric,
+                    on_iteration=on_iteration,
+                    threads=self._threads,
+                    unconstrain=self.unconstrain,
                 )
+                found = gathered(map(result, run), nuts.draws)
         except RuntimeError as error:
             raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
-        draws = np.asarray(fit.draws())
-        give_back_memory(draws.nbytes)
-        return SampleResult.of(
-            Layout.from_names(self._names(fit.names)).split(draws),
-            {name: fit.sampler_stats[:, :, i] for i, name in enumerate(stanli.SAMPLER_COLUMNS)},
-            nuts.draws,
-            unconstrain or self.unconstrain,
-            seconds=time.perf_counter() - started,
-            settings={**nuts.settings(), "seed": seed},
-            native=fit,
-            inv_metric=None if fit.metric == "unit_e" else np.asarray(fit.inv_metric, float),
-        )
+        return replace(found, seconds=time.perf_counter() - started)
 
     def close(self) -> None:
         """Release Stan's copy of the data."""

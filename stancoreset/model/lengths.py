@@ -11,8 +11,8 @@ which for 4,000 draws worth 150 is 1 % less with k = 5. Of 500 groups' slopes wi
 20,000 draws of the slowest scale are worth 1,166, and every fifth 1,151. Group effects, whose draws
 alternate, lose more than the rest: 4,000 are worth 3,100 at least, as many as were asked for.
 
-Draws are not written to disk in its place: all that reads them afterwards, such as R̂ of every
-parameter, would read them again and again.
+All are in CSV files where a user asks for these (``engine_output_dir``); what is computed from the
+draws of every parameter, such as R̂, would read them again and again.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def factor(needed: float, room: float = MOST_LONGER) -> float:
 def lengthened(nuts: NUTS, longer: float, posterior: Any, *, warmer: bool) -> NUTS:
     """The options of chains that are so many times as long, with draws like a posterior's.
 
-    Of thousands of parameters longer chains keep every second draw, or fewer, but no fewer draws
-    than the shorter ones. If `warmer`, their warm-up is longer too.
+    In memory longer chains of thousands of parameters keep every second draw, or fewer, but no
+    fewer draws than the shorter ones. If `warmer`, their warm-up is longer too.
     """
     if warmer and longer > 1:
         nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))
     bounded = math.ceil(longer / kept(posterior, nuts.chains * nuts.draws))
-    thin = nuts.thin * max(1, min(bounded, math.floor(longer)))
-    return replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling), thin=thin)
+    every = nuts.keep_every * max(1, min(bounded, math.floor(longer)))
+    return replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling), keep_every=every)
 
 
 def kept(posterior: Any, draws: int | None = None) -> float:

@@ -362,7 +362,7 @@ class CoresetModel(Closing):
             provenance = self._session.provenance(checked, plan.settings())
             if plan.is_gaussian:  # a coreset would know it
                 provenance["obs"] = self.program.obs
-        require_csv_folder(plan.engine_output_dir, "engine_output_dir", self.engine.name)
+        require_csv_folder(plan.engine_output_dir, "engine_output_dir")
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
         with stages("compile"):
             self._session.compile()
@@ -741,7 +741,7 @@ class CoresetModel(Closing):
         seed = fresh_seed() if seed is None else seed
         check_seed(seed)
         check_inits(inits, nuts.chains)
-        require_csv_folder(output_dir, "output_dir", self.engine.name)
+        require_csv_folder(output_dir, "output_dir")
         check_labels(coords, dims)
         show = Stages.given(None, show_progress).show
         if coreset is not None:

@@ -21,6 +21,7 @@ class NUTSOptions(TypedDict, total=False):
     """Options of `stancoreset.NUTS` that are not arguments of `CoresetModel.fit`."""
 
     thin: int
+    keep_every: int
     save_warmup: bool
     adapt_delta: float | None
     max_treedepth: int

@@ -416,6 +416,8 @@ class Plan:
         check_inits(self.inits, self.nuts.chains)
         if self.nuts.chains * self.nuts.draws < LEAST_DRAWS:
             thinned = f" and thin {self.nuts.thin}" if self.nuts.thin > 1 else ""
+            if self.nuts.keep_every > 1:
+                thinned += f" and keep_every {self.nuts.keep_every}"
             raise OptionError(
                 f"iter_sampling is {self.nuts.iter_sampling}{thinned}, which gives "
                 f"{self.nuts.chains} chains {self.nuts.chains * self.nuts.draws} draws: a "

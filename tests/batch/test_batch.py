@@ -174,7 +174,6 @@ def test_the_examples_of_page_and_help_are_jobs(place):
         ("[[jobs]]\nsave_warmup = 1\n", "save_warmup is 1, expected true or false"),
         ("[[jobs]]\ninits = 'none.json'\n", "inits is 'none.json': there is no file"),
         ("[[jobs]]\nadapt_step_size = 9\n", "adapt_step_size is 9, but engine 'stanli'"),
-        ("[[jobs]]\nengine_output_dir = 'csv'\n", "engine 'stanli' writes no CSV files"),
         ("[[jobs]]\ntimeout = 9\n", "timeout is not known"),
         ("[[jobs]]\ndata = 'none.json'\n", "data is 'none.json': there is no file"),
         ("[[jobs]]\nmodel = 'none.stan'\n", "model is 'none.stan': there is no file"),

@@ -175,6 +175,30 @@ def test_bars_are_on_standard_error_and_the_console_on_standard_output(model, fe
 # Files ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("warmup", [False, True])
+def test_files_have_the_draws_that_memory_does_not_keep(model, few, tmp_path, warmup):
+    asked = {**QUICK, "thin": 2, "save_warmup": warmup, "seed": 4}
+    every = model.sample(DATA, few, **asked)
+    some_of_them = model.sample(DATA, few, keep_every=4, output_dir=tmp_path, **asked)
+    mcmc = cmdstanpy.from_csv([str(path) for path in sorted(tmp_path.glob("*.csv"))])
+    assert (mcmc.num_draws_sampling, mcmc.thin) == (150, 2)
+    for name, value in variables_of(every).items():
+        np.testing.assert_array_equal(variables_of(some_of_them)[name], value[:, ::4])
+        theirs = mcmc.stan_variable(name).reshape(value.shape)
+        np.testing.assert_array_equal(theirs, value)
+    for name, value in sample_stats_of(every).items():
+        np.testing.assert_array_equal(sample_stats_of(some_of_them)[name], value[:, ::4])
+    if warmup:
+        all_of_it, kept = (groups_of(p)["warmup_posterior"] for p in (every, some_of_them))
+        np.testing.assert_array_equal(kept["alpha"], all_of_it["alpha"][:, ::4])
+
+
+def test_without_files_cmdstan_writes_what_memory_keeps(model, few):
+    kept = model.sample(DATA, few, keep_every=3, thin=2, seed=4, **QUICK)
+    thinned = model.sample(DATA, few, thin=6, seed=4, **QUICK)
+    np.testing.assert_array_equal(variables_of(kept)["alpha"], variables_of(thinned)["alpha"])
+
+
 @pytest.mark.slow
 @pytest.mark.fit
 def test_rounds_keep_their_files_apart(model, tmp_path):

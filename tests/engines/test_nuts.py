@@ -105,13 +105,6 @@ def test_what_stanli_does_not_have_is_refused_before_anything_is_computed(model,
         model.sample(DATA, **options)
 
 
-def test_stanli_writes_no_csv_files(model, tmp_path):
-    with pytest.raises(OptionError, match=r"engine_output_dir is .*stanli' writes no CSV files"):
-        model.fit(DATA, size=20, engine_output_dir=tmp_path)
-    with pytest.raises(OptionError, match=r"output_dir is .*stanli' writes no CSV files"):
-        model.sample(DATA, output_dir=tmp_path)
-
-
 def test_a_methods_own_option_of_the_same_name_is_the_methods():
     plan = Plan.of({"step_size": 0.1, "thin": 2, "method": "sparse_vi"})
     assert plan.options == {"step_size": 0.1}
@@ -129,6 +122,19 @@ def test_thinned_draws_are_every_so_many_th(model):
         np.testing.assert_array_equal(variables_of(thinned)[name], value[:, ::7])
     stats = sample_stats_of(every)["energy"]
     np.testing.assert_array_equal(sample_stats_of(thinned)["energy"], np.asarray(stats)[:, ::7])
+
+
+@pytest.mark.fit
+def test_a_fits_files_have_the_draws_that_memory_does_not_keep(model, tmp_path):
+    asked = {"size": 20, "max_rounds": 1, "seed": 3, "chains": 2, "iter_sampling": 900}
+    whole = model.fit(DATA, **asked)
+    fit = model.fit(DATA, keep_every=3, engine_output_dir=tmp_path / "csv", **asked)
+    mcmc = cmdstanpy.from_csv([str(p) for p in sorted((tmp_path / "csv").iterdir())])
+    for name, value in variables_of(whole.posterior).items():
+        np.testing.assert_array_equal(variables_of(fit.posterior)[name], value[:, ::3])
+        np.testing.assert_array_equal(mcmc.stan_variable(name).reshape(value.shape), value)
+    assert fit.certificate.n_transitions == 600
+    assert attrs_of(fit.posterior)["thin"] == fit.report()["rounds"][0]["thin"] == 3
 
 
 @pytest.mark.fit

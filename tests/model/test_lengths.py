@@ -27,7 +27,8 @@ def test_longer_chains_keep_no_fewer_draws_than_were_asked_for(parameters, longe
 def test_draws_that_were_to_be_thinned_stay_so():
     asked = NUTS(chains=4, iter_warmup=200, iter_sampling=4_000, thin=4)
     found = lengthened(asked, 3.0, posterior(20_000), warmer=False)
-    assert found.thin == 12
+    assert (found.thin, found.keep_every) == (4, 3)
+    assert found.settings()["thin"] == 12
     assert found.draws == asked.draws
 
 

@@ -6,15 +6,15 @@ folder that keeps its CSV files, and the writing of such files from any engine's
 
 from __future__ import annotations
 
-from stancoreset.engines.cmdstan.chains import Chain, write_chain
+from stancoreset.engines.cmdstan.chains import Chain, ChainFile, write_chain
 from stancoreset.engines.cmdstan.engine import HOW_TO_INSTALL, CmdStanEngine
-from stancoreset.engines.cmdstan.files import no_csv_files, require_csv_folder
+from stancoreset.engines.cmdstan.files import require_csv_folder
 
 __all__ = [
     "HOW_TO_INSTALL",
     "Chain",
+    "ChainFile",
     "CmdStanEngine",
-    "no_csv_files",
     "require_csv_folder",
     "write_chain",
 ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from stancoreset.engines.base import SAMPLER_STATS, Float
 from stancoreset.engines.cmdstan.files import joined_columns, stan_columns
 from stancoreset.files import atomic_path
 
-__all__ = ["Chain", "write_chain"]
+__all__ = ["Chain", "ChainFile", "write_chain"]
 
 # Statistics that are counts or flags: rstan stops at ``true``.
 _WHOLE = ("treedepth__", "n_leapfrog__", "divergent__")
+_HEAD = ",".join("%d" if stan in _WHOLE else "%.17g" for stan in SAMPLER_STATS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,8 @@ class Chain:
     number, seed : int
     draws, thin, warmup : int
         The number of draws kept, of iterations for each, and of warm-up iterations.
+    save_warmup : bool
+        Whether draws of warm-up precede.
     delta, max_depth, step_size : float and int
     inv_metric : ndarray, shape (P,) or (P, P), optional
         Without it the file says ``unit_e``.
@@ -52,6 +55,7 @@ class Chain:
     draws: int
     thin: int = 1
     warmup: int = 0
+    save_warmup: bool = False
     delta: float = 0.8
     max_depth: int = 10
     step_size: float = 1.0
@@ -70,7 +74,7 @@ class Chain:
 #   sample
 #     num_samples = {self.draws * self.thin}
 #     num_warmup = {max(1, self.warmup)}
-#     save_warmup = 0
+#     save_warmup = {int(self.save_warmup)}
 #     thin = {self.thin}
 #     adapt
 #       engaged = 1 (Default)
@@ -138,6 +142,30 @@ class Chain:
         return "dense_e" if self.inv_metric.ndim == 2 else "diag_e"
 
 
+class ChainFile:
+    """The file of a chain, to which draws are added: those of warm-up, if kept, then the others."""
+
+    def __init__(self, stream: TextIO, chain: Chain, columns: Sequence[str]) -> None:
+        self._stream, self._chain = stream, chain
+        # 17 digits tell every double, and take half of the time of its shortest form.
+        self._numbers = ",%.17g" * len(columns) + "\n"
+        stream.write(chain.head())
+        stream.write(",".join([*SAMPLER_STATS, *columns]) + "\n")
+
+    def adapted(self) -> None:
+        """Write what warm-up adapted, after its draws."""
+        self._stream.write(self._chain.adaptation())
+
+    def add(self, stats: Mapping[str, NDArray[Any]], draws: Float) -> None:
+        """Write consecutive draws (S, columns) with the sampler's statistics, (S,) each."""
+        for head, row in zip(_stats(stats, len(draws)), draws, strict=True):
+            self._stream.write(_HEAD % head + self._numbers % tuple(row.tolist()))
+
+    def finish(self, seconds: float) -> None:
+        """Write the time that the chain took."""
+        self._stream.write(replace(self._chain, seconds=seconds).times())
+
+
 def write_chain(
     path: Path,
     chain: Chain,
@@ -159,21 +187,22 @@ def write_chain(
         Consecutive draws of every variable, each (draws of the block, *shape).
     """
     names = [column for name, shape in shapes.items() for column in stan_columns(name, shape)]
-    head = _stats(stats, chain.draws)
+    done = 0
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
-        stream.write(chain.head())
-        stream.write(",".join([*SAMPLER_STATS, *names]) + "\n")
-        stream.write(chain.adaptation())
+        file = ChainFile(stream, chain, names)
+        file.adapted()
         for block in blocks:
-            for row in joined_columns([block[name] for name in shapes]):
-                stream.write(",".join(map(repr, (*next(head), *row.tolist()))) + "\n")
-        stream.write(chain.times())
+            rows = joined_columns([block[name] for name in shapes])
+            here = slice(done, done + len(rows))
+            file.add({name: value[here] for name, value in stats.items()}, rows)
+            done += len(rows)
+        file.finish(chain.seconds)
 
 
-def _stats(stats: Mapping[str, NDArray[Any]], draws: int) -> Iterator[Sequence[float]]:
-    """The sampler's columns of each draw."""
-    columns = []
-    for stan, ours in SAMPLER_STATS.items():
-        values = np.asarray(stats.get(ours, np.zeros(draws)))
-        columns.append(values.astype(np.int64 if stan in _WHOLE else np.float64).tolist())
-    return zip(*columns, strict=True)
+def _stats(stats: Mapping[str, NDArray[Any]], draws: int) -> Iterator[tuple[float, ...]]:
+    """The sampler's columns of each draw; missing ones are zeros."""
+    zeros = np.zeros(draws)
+    return zip(
+        *(np.asarray(stats.get(ours, zeros)).tolist() for ours in SAMPLER_STATS.values()),
+        strict=True,
+    )

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from stancoreset.checks import check_path
 from stancoreset.engines.base import SAMPLER_STATS, Float
-from stancoreset.errors import EngineError, OptionError, OutputError
+from stancoreset.errors import EngineError, OutputError
 from stancoreset.files import read_numbers, temporary_folder
 
 __all__ = [
     "cannot_write",
     "joined_columns",
-    "no_csv_files",
     "read_csv",
+    "read_every",
     "require_csv_folder",
     "scratch_folder",
     "stan_columns",
@@ -70,6 +70,18 @@ def read_csv(path: Path) -> tuple[list[str], Float]:
     return names, column.to_numpy().reshape(-1, len(names))
 
 
+def read_every(path: Path, every: int, warmed: int) -> Float:
+    """Every so many-th row of a sampler's CSV file, counted anew after those of warm-up."""
+    found = []
+    with path.open("rb") as stream:
+        rows = (line for line in stream if line[:1] != b"#")
+        next(rows)  # the columns' names
+        for number, line in enumerate(rows):
+            if (number if number < warmed else number - warmed) % every == 0:
+                found.append(np.array(line.split(b","), dtype=np.float64))
+    return np.array(found)
+
+
 def stan_columns(name: str, shape: tuple[int, ...]) -> list[str]:
     """Stan's names of a variable's columns: the first index runs fastest.
 
@@ -109,15 +121,13 @@ def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
             stream.write(",".join(map(repr, row)) + "\n")
 
 
-def require_csv_folder(path: Any, name: str, engine: str) -> None:
+def require_csv_folder(path: Any, name: str) -> None:
     """Create the folder that the option `name` names, and raise unless it is writable."""
     if path is None:
         return
     folder = check_path(name, path)
-    if engine == "stanli":
-        raise no_csv_files(path, name)
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{name}: {folder} is a file; name a folder for CmdStan's CSV files")
+        raise OutputError(f"{name}: {folder} is a file; name a folder for the chains' CSV files")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -125,13 +135,5 @@ def require_csv_folder(path: Any, name: str, engine: str) -> None:
     except OSError as error:
         raise OutputError(
             f"{name}: cannot write to {folder}: {error.strerror}; name another folder for "
-            "CmdStan's CSV files"
+            "the chains' CSV files"
         ) from None
-
-
-def no_csv_files(path: Any, name: str = "output_dir") -> OptionError:
-    """The error for an engine that writes no CSV files."""
-    return OptionError(
-        f"{name} is {str(path)!r}, but engine 'stanli' writes no CSV files; leave it out, or use "
-        "engine='cmdstan'"
-    )

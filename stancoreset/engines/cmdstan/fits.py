@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import Float, SampleResult, Unconstrain
-from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder
+from stancoreset.engines.cmdstan.files import cannot_write, read_csv, read_every, scratch_folder
 from stancoreset.engines.cmdstan.process import Ended, failure, run
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
@@ -137,6 +137,9 @@ class Fitter:
         stem = f"{self.executable.stem}-{time.strftime('%Y%m%d%H%M%S')}"
         files = [folder / f"{stem}_{chain}.csv" for chain in range(1, nuts.chains + 1)]
         known = checked_metric(inv_metric, nuts.metric, self.transforms.n_params)
+        # Without a user's files, only what memory keeps is written.
+        whole = output_dir is None or nuts.keep_every == 1
+        thin = nuts.apart if whole else int(nuts.thin)
 
         def run_chain(chain: int) -> None:
             with scratch_folder() as scratch:
@@ -149,7 +152,7 @@ class Fitter:
                     metric_file.write_text(json.dumps({"inv_metric": known.tolist()}))
                 self._run(
                     what,
-                    _nuts_arguments(nuts, chain, metric_file),
+                    _nuts_arguments(nuts, chain, thin, metric_file),
                     files[chain],
                     seed=seed,
                     chain=chain + 1,
@@ -172,8 +175,7 @@ class Fitter:
         if temporary is not None:  # the files live as long as the object that reads them
             weakref.finalize(native, temporary.cleanup)
         return SampleResult.of(
-            {name: _by_chain(native, name, nuts) for name in native.metadata.stan_vars},
-            {name: np.asarray(value).T for name, value in native.method_variables().items()},
+            *(_all(native, nuts) if whole else _every(native, files, nuts)),
             nuts.draws,
             unconstrain,
             seconds=seconds,
@@ -183,14 +185,14 @@ class Fitter:
         )
 
 
-def _nuts_arguments(nuts: NUTS, chain: int, metric_file: Path | None) -> list[str]:
+def _nuts_arguments(nuts: NUTS, chain: int, thin: int, metric_file: Path | None) -> list[str]:
     sizes = nuts.step_sizes()
     method = [
         "method=sample",
         f"num_samples={nuts.iter_sampling}",
         f"num_warmup={nuts.iter_warmup}",
         f"save_warmup={int(nuts.save_warmup)}",
-        f"thin={nuts.thin}",
+        f"thin={thin}",
         "algorithm=hmc",
         "engine=nuts",
         f"max_depth={nuts.max_treedepth}",
@@ -242,11 +244,25 @@ def _inv_metric(native: Any) -> Float | None:
     return None if found is None else np.asarray(found, dtype=np.float64)
 
 
-def _by_chain(native: Any, name: str, nuts: NUTS) -> Float:
-    """A variable's draws, preceded by warm-up if kept: (chains, draws, *shape)."""
-    value = native.stan_variable(name, inc_warmup=nuts.save_warmup)
-    value = np.asarray(value, dtype=np.float64)
-    return value.reshape(nuts.chains, -1, *value.shape[1:])
+def _all(native: Any, nuts: NUTS) -> tuple[dict[str, Float], dict[str, Float]]:
+    """All draws (chains, draws, *shape), preceded by warm-up if kept, and statistics."""
+
+    def by_chain(name: str) -> Float:
+        value = native.stan_variable(name, inc_warmup=nuts.save_warmup)
+        value = np.asarray(value, dtype=np.float64)
+        return value.reshape(nuts.chains, -1, *value.shape[1:])
+
+    stats = {name: np.asarray(value).T for name, value in native.method_variables().items()}
+    return {name: by_chain(name) for name in native.metadata.stan_vars}, stats
+
+
+def _every(native: Any, files: list[Path], nuts: NUTS) -> tuple[dict[str, Float], dict[str, Float]]:
+    """The same, of the draws that memory keeps: files are read row by row."""
+    warmed = -(-nuts.warmup // int(nuts.thin)) if nuts.save_warmup else 0
+    rows = np.stack([read_every(file, int(nuts.keep_every), warmed) for file in files])
+    about = native.metadata
+    stats = {name: var.extract_reshape(rows) for name, var in about.method_vars.items()}
+    return {name: var.extract_reshape(rows) for name, var in about.stan_vars.items()}, stats
 
 
 class _Hush(logging.Filter):

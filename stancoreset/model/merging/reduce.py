@@ -96,7 +96,7 @@ def merge_parts(
         plan = replace(plan, coords=labels.coords, dims=labels.dims)
         join = _in_one_place if session.program.frozen else _where_they_are
         joined = join(session, read, union, plan, stages)
-    require_csv_folder(plan.engine_output_dir, "engine_output_dir", session.engine.name)
+    require_csv_folder(plan.engine_output_dir, "engine_output_dir")
     folder = RunFolder.open(output_dir, joined.provenance, resume=resume, overwrite=overwrite)
     with stages("compile"):
         joined.session.compile()

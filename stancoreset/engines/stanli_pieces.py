@@ -1,0 +1,232 @@
+"""NUTS of stanli, piece by piece where draws are too many to be held several times over.
+
+stanli returns all draws of all columns at once, and holds them twice while it samples. Their named
+and unconstrained values, which a fit works with, are two further copies. Where draws are many,
+chains are therefore run in pieces: a piece begins where the one before ended, with the metric and
+the step sizes that warm-up adapted, so that all of them are one Markov chain. Of each piece memory
+keeps a copy of what it is to keep, and files, if there are any, get all.
+
+Chains have step sizes of their own, but a run has one for all of them. A leapfrog step of size ε
+with the inverse metric M⁻¹ is one of size 1 with ε² M⁻¹, whose momenta are divided by ε: every
+piece but the first has these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines.base import Float, SampleResult, Unconstrain
+from stancoreset.engines.layout import Layout
+from stancoreset.engines.metric import checked_metric
+from stancoreset.engines.nuts import NUTS
+from stancoreset.engines.stanli_progress import heard
+
+__all__ = ["Piece", "Pieces", "gathered"]
+
+# Chains whose draws have more values than this, all together (160 MB), are run in pieces of at most
+# so many.
+_MANY, _AT_ONCE = 20_000_000, 10_000_000
+# Random numbers in transformed data, which stanli draws again for every seed.
+_RANDOM_DATA = re.compile(r"\btransformed\s+data\b.*?_rng\s*\(.*?\bparameters\b", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive draws of all chains.
+
+    Attributes
+    ----------
+    fit : stanli.Fit
+        Its draws, every `apart`-th transition.
+    warmed : int
+        Number of its first draws that are of warm-up.
+    apart : int
+    """
+
+    fit: Any
+    warmed: int
+    apart: int
+
+    @property
+    def inv_metric(self) -> Float | None:
+        """The chains' inverse metrics; None for the identity."""
+        return None if self.fit.metric == "unit_e" else np.asarray(self.fit.inv_metric, float)
+
+    def every(self, apart: int) -> tuple[Float, dict[str, Float], int]:
+        """Its draws (chains, S, columns) so many transitions apart, and statistics (chains, S).
+
+        The number is that of draws after warm-up, which are the last.
+        """
+        import stanli
+
+        draws, stats, step = self.fit.draws(), self.fit.sampler_stats, apart // self.apart
+        if step > 1:
+            at = [*range(0, self.warmed, step), *range(self.warmed, self.fit.n_draws, step)]
+            draws, stats = draws[:, at], stats[:, at]
+        names = stanli.SAMPLER_COLUMNS
+        kept = -(-(self.fit.n_draws - self.warmed) // step)
+        return draws, {name: stats[:, :, i] for i, name in enumerate(names)}, kept
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A run of NUTS.
+
+    Attributes
+    ----------
+    model : stanli.Model
+    nuts : NUTS
+        Completed.
+    code : str
+    columns : int
+        Number of columns of the draws.
+    stored : int
+        Number of transitions from a draw that memory or files keep to the next.
+    """
+
+    model: Any
+    nuts: NUTS
+    code: str
+    columns: int
+    stored: int
+
+    @property
+    def lengths(self) -> list[int]:
+        """Numbers of transitions after warm-up; each but the last is a multiple of `nuts.apart`."""
+        nuts, width = self.nuts, self.nuts.chains * max(1, self.columns)
+        total = int(nuts.iter_sampling)
+        if width * (total // self.stored) <= _MANY or _RANDOM_DATA.search(self.code):
+            return [total]
+        length = max(1, _AT_ONCE // (width * nuts.apart)) * nuts.apart
+        return [min(length, total - start) for start in range(0, total, length)]
+
+    def run(
+        self,
+        *,
+        seed: int,
+        inits: Float | None,
+        inv_metric: Float | None,
+        on_iteration: Callable[[int, int], object] | None,
+        threads: int,
+        unconstrain: Unconstrain,
+    ) -> Iterator[Piece]:
+        """The pieces, one after the other; see `BoundModel.sample`.
+
+        `unconstrain` gives points in the coordinates of NUTS.
+        """
+        import stanli
+
+        nuts, (first, *others) = self.nuts, self.lengths
+        step_size = stanli.SAMPLER_COLUMNS.index("stepsize__")
+        # In pieces every transition is returned: the next one begins at the last.
+        apart = 1 if others else self.stored
+        size: Any = nuts.step_size
+
+        def sampled(before: int, **options: Any) -> Any:
+            later = None if on_iteration is None else _shifted(on_iteration, before)
+            with heard(later, nuts.show_console) as speaks:
+                return self.model.sample(
+                    chains=nuts.chains,
+                    thin=apart,
+                    max_depth=nuts.max_treedepth,
+                    parallel_chains=nuts.parallel_chains or min(nuts.chains, threads),
+                    refresh=nuts.refresh if speaks else 0,
+                    **options,
+                )
+
+        fit = sampled(
+            0,
+            warmup=nuts.iter_warmup,
+            samples=first,
+            save_warmup=nuts.save_warmup,
+            seed=seed,
+            inits=inits,
+            delta=nuts.delta,
+            metric=nuts.metric,
+            inv_metric=checked_metric(inv_metric, nuts.metric, self.model.n_unconstrained),
+            adapt_engaged=nuts.warmup > 0,  # none without warm-up
+            step_size=None if size is None else float(size),
+        )
+        yield Piece(fit, fit.n_draws - -(-first // apart), apart)
+        if not others:
+            return
+        sizes, metric = np.array(fit.step_size), _of_unit_steps(fit, self.model.n_unconstrained)
+        start = nuts.warmup + first
+        for number, length in enumerate(others, start=1):
+            last = unconstrain(Layout.from_names(fit.names).split(fit.draws()[:, -1]))
+            del fit  # it is as large as the next one
+            fit = sampled(
+                start,
+                warmup=0,
+                samples=length,
+                seed=int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1),
+                inits=last,
+                metric="dense_e" if metric.ndim == 3 else "diag_e",
+                inv_metric=metric,
+                adapt_engaged=False,
+                step_size=1.0,
+            )
+            fit.sampler_stats[:, :, step_size] = sizes[:, None]
+            yield Piece(fit, 0, apart)
+            start += length
+
+
+def _shifted(
+    on_iteration: Callable[[int, int], object], before: int
+) -> Callable[[int, int], object]:
+    """The callback of a piece that so many transitions precede."""
+    return lambda chain, iteration: on_iteration(chain, before + iteration)
+
+
+def _of_unit_steps(fit: Any, n_params: int) -> Float:
+    """The chains' inverse metrics times their step sizes squared, (chains, P) or (chains, P, P)."""
+    squared = np.array(fit.step_size) ** 2
+    if fit.metric == "unit_e":
+        return np.tile(squared[:, None], n_params)
+    metrics = np.array(fit.inv_metric)
+    return metrics * squared.reshape(-1, *(1,) * (metrics.ndim - 1))
+
+
+def gathered(pieces: Iterable[SampleResult], draws: int) -> SampleResult:
+    """The draws of consecutive pieces in one result, which has so many of each chain.
+
+    The draws of a single piece are not copied. Of several, the engine's own fits are forgotten.
+    """
+    found, start = None, 0
+    for piece in pieces:
+        count = piece.unconstrained.shape[1]
+        if found is None:
+            found = piece if count == draws else _empty_like(piece, draws)
+        if found is not piece:
+            here = slice(start, start + count)
+            for name, value in piece.variables.items():
+                found.variables[name][:, here] = value
+            for name, value in piece.stats.items():
+                found.stats[name][:, here] = value
+            found.unconstrained[:, here] = piece.unconstrained
+        start += count
+    assert found is not None
+    return found
+
+
+def _empty_like(piece: SampleResult, draws: int) -> SampleResult:
+    """A result with room for so many draws of each chain, and the warm-up of its first piece."""
+
+    def room(value: NDArray[Any]) -> NDArray[Any]:
+        return np.empty((len(value), draws, *value.shape[2:]), value.dtype)
+
+    return replace(
+        piece,
+        variables={name: room(value) for name, value in piece.variables.items()},
+        stats={name: room(value) for name, value in piece.stats.items()},
+        unconstrained=room(piece.unconstrained),
+        # Views would keep all of the piece.
+        warmup_variables={name: value.copy() for name, value in piece.warmup_variables.items()},
+        native=None,
+    )
