@@ -19,7 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import Closing, Float, SampleResult, StanData, Unconstrain, as_points
+from stancoreset.engines.base import (
+    Closing,
+    Density,
+    Float,
+    SampleResult,
+    StanData,
+    Unconstrain,
+    as_points,
+)
 from stancoreset.engines.climbing import mode_of
 from stancoreset.engines.cmdstan import Chain
 from stancoreset.engines.layout import Layout
@@ -29,6 +37,7 @@ from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
 from stancoreset.engines.stanli_notes import hear_notes, without_notes
 from stancoreset.engines.stanli_pieces import Piece, Pieces, gathered
+from stancoreset.engines.stanli_threads import in_loading_thread, load
 from stancoreset.errors import (
     CompileError,
     DataError,
@@ -71,6 +80,7 @@ class StanliEngine:
                     f"engine 'stanli' needs the package {package}, which is not installed; "
                     'install it with: pip install "stancoreset[embedded]"'
                 )
+        load()
 
     @property
     def version(self) -> str:
@@ -125,9 +135,9 @@ class StanliCompiled:
         """Bind the program to data; raise `DataError` with Stan's own message."""
         return StanliBound(self, data, seed, threads or self.threads)
 
-    def bind_density(self, data: StanData) -> StanliDensity:
-        """Bind only the log density; see `StanliDensity`."""
-        return StanliDensity(self, data)
+    def bind_density(self, data: StanData) -> Density:
+        """Bind only the log density; see `StanliDensity`, which other threads crash on."""
+        return StanliDensity(self, data) if in_loading_thread() else self.bind(data, threads=1)
 
 
 def _in_order(names: list[str], code: str) -> tuple[str, ...]:
@@ -161,7 +171,8 @@ def _refused(name: str, error: Exception) -> DataError:
 class StanliDensity:
     """A log density that reads its data four times as fast as `StanliBound`.
 
-    It uses stanli's own model, which always computes the gradient: an evaluation costs more.
+    It uses stanli's own model, which always computes the gradient: an evaluation costs more. Only
+    the thread that loaded stanli may evaluate it.
     """
 
     def __init__(self, compiled: StanliCompiled, data: StanData) -> None:

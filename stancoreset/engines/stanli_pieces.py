@@ -26,6 +26,7 @@ from stancoreset.engines.layout import Layout
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_progress import heard
+from stancoreset.engines.stanli_threads import in_loading_thread
 
 __all__ = ["Piece", "Pieces", "gathered"]
 
@@ -127,15 +128,18 @@ class Pieces:
         # In pieces every transition is returned: the next one begins at the last.
         apart = 1 if others else self.stored
         size: Any = nuts.step_size
+        chains, parallel = int(nuts.chains), nuts.parallel_chains or min(nuts.chains, threads)
+        if not in_loading_thread():  # chains need threads that stanli starts
+            chains, parallel = max(2, chains), max(2, parallel)
 
         def sampled(before: int, **options: Any) -> Any:
             later = None if on_iteration is None else _shifted(on_iteration, before)
             with heard(later, nuts.show_console) as speaks:
                 return self.model.sample(
-                    chains=nuts.chains,
+                    chains=chains,
                     thin=apart,
                     max_depth=nuts.max_treedepth,
-                    parallel_chains=nuts.parallel_chains or min(nuts.chains, threads),
+                    parallel_chains=parallel,
                     refresh=nuts.refresh if speaks else 0,
                     **options,
                 )
@@ -146,14 +150,14 @@ class Pieces:
             samples=first,
             save_warmup=nuts.save_warmup,
             seed=seed,
-            inits=inits,
+            inits=None if inits is None else np.broadcast_to(inits, (chains, np.shape(inits)[-1])),
             delta=nuts.delta,
             metric=nuts.metric,
             inv_metric=checked_metric(inv_metric, nuts.metric, self.model.n_unconstrained),
             adapt_engaged=nuts.warmup > 0,  # none without warm-up
             step_size=None if size is None else float(size),
         )
-        yield Piece(fit, fit.n_draws - -(-first // apart), apart)
+        yield Piece(_first(fit, nuts.chains), fit.n_draws - -(-first // apart), apart)
         if not others:
             return
         sizes, metric = np.array(fit.step_size), _of_unit_steps(fit, self.model.n_unconstrained)
@@ -173,7 +177,7 @@ class Pieces:
                 step_size=1.0,
             )
             fit.sampler_stats[:, :, step_size] = sizes[:, None]
-            yield Piece(fit, 0, apart)
+            yield Piece(_first(fit, nuts.chains), 0, apart)
             start += length
 
 
@@ -182,6 +186,24 @@ def _shifted(
 ) -> Callable[[int, int], object]:
     """The callback of a piece that so many transitions precede."""
     return lambda chain, iteration: on_iteration(chain, before + iteration)
+
+
+def _first(fit: Any, chains: int) -> Any:
+    """A fit's first chains, whose random numbers do not depend on how many there are."""
+    import stanli
+
+    if fit.n_chains == chains:
+        return fit
+    return stanli.Fit(
+        fit.names,
+        fit.draws()[:chains],
+        fit.sampler_stats[:chains],
+        fit.max_depth,
+        fit.seed,
+        metric=fit.metric,
+        step_size=fit.step_size[:chains],
+        inv_metric=fit.inv_metric[:chains],
+    )
 
 
 def _of_unit_steps(fit: Any, n_params: int) -> Float:

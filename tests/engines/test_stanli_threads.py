@@ -1,0 +1,99 @@
+"""stanli in threads other than that which loaded it: its own models crash there.
+
+Each test is a process of its own, which a crash would end.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+# An `lkj_corr` and an array of vectors, whose gradients need a stack of Stan's.
+HEAD = """
+import threading
+import numpy as np
+import stancoreset as sc
+from stancoreset.engines import resolve_engine
+
+CODE = '''
+data { int N; int J; array[N] int<lower=1, upper=J> g; matrix[N, 2] x; vector[N] y; }
+parameters {
+  array[J] vector[2] b; vector[2] m; corr_matrix[2] R; vector<lower=0>[2] t; real<lower=0> s;
+}
+model {
+  R ~ lkj_corr(2); t ~ normal(0, 1); m ~ normal(0, 1); s ~ normal(0, 1);
+  b ~ multi_normal(m, quad_form_diag(R, t));
+  for (n in 1:N) y[n] ~ normal(x[n] * b[g[n]], s);
+}
+'''
+
+def data(rows):
+    rng = np.random.default_rng(0)
+    g = rng.integers(1, 6, rows)
+    x = np.column_stack([np.ones(rows), rng.normal(size=rows)])
+    y = (x * rng.normal(size=(5, 2))[g - 1]).sum(axis=1) + rng.normal(size=rows)
+    return {"N": rows, "J": 5, "g": g, "x": x, "y": y}
+
+found = {}
+
+def elsewhere(function):
+    thread = threading.Thread(target=lambda: found.update(value=function()))
+    thread.start()
+    thread.join()
+    return found.pop("value")
+
+compiled = resolve_engine("stanli").compile(CODE)
+few = data(50)
+with compiled.bind(few) as bound:
+    points = np.random.default_rng(1).normal(size=(3, bound.n_params)) / 10
+"""
+CASES = {
+    "densities": """
+mine = compiled.bind_density(few).log_density(points)
+theirs = elsewhere(lambda: compiled.bind_density(few).log_density(points))
+np.testing.assert_allclose(theirs - theirs[0], mine - mine[0], rtol=1e-9)
+""",
+    "chains": """
+for chains in (1, 3):
+    asked = dict(chains=chains, iter_warmup=50, iter_sampling=20, seed=1, parallel_chains=1)
+    with compiled.bind(few) as bound:
+        here = bound.sample(inits=points[0], **asked)
+        there = elsewhere(lambda: bound.sample(inits=points[0], **asked))
+    np.testing.assert_array_equal(here.unconstrained, there.unconstrained)
+    np.testing.assert_array_equal(here.stats["energy"], there.stats["energy"])
+    np.testing.assert_array_equal(here.inv_metric, there.inv_metric)
+""",
+    "pieces": """
+from stancoreset.engines import stanli_pieces
+stanli_pieces._MANY, stanli_pieces._AT_ONCE = 1, 200
+asked = dict(chains=1, iter_warmup=50, iter_sampling=40, seed=1)
+with compiled.bind(few) as bound:
+    here = bound.sample(inits=points[:1], **asked)
+    there = elsewhere(lambda: bound.sample(inits=points[:1], **asked))
+np.testing.assert_array_equal(here.unconstrained, there.unconstrained)
+""",
+    "a fit": """
+asked = dict(seed=1, size=5, chains=2, iter_sampling=200, max_rounds=1, show_progress=False)
+with sc.CoresetModel(stan_code=CODE, engine="stanli") as model:
+    fit = elsewhere(lambda: model.fit(data(2_000), **asked))
+assert fit.certificate.n_draws
+""",
+    # The rows are cut for several threads: 50,000 are some 250,000 numbers.
+    "large data": """
+asked = dict(seed=1, size=5, chains=2, iter_sampling=200, max_rounds=1, show_progress=False)
+with sc.CoresetModel(stan_code=CODE, engine="stanli", threads=2) as model:
+    fit = model.fit(data(80_000), **asked)
+assert fit.certificate.n_draws
+""",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_thread_crashes(case):
+    code = HEAD + CASES[case] + "print('as expected')"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "as expected\n"), ended.stderr[-2000:]
