@@ -77,7 +77,8 @@ class SampleResult:
     settings : dict
         ``chains``, ``iter_warmup``, ``iter_sampling``, ``seed``, ``adapt_delta``, ...
     native : object
-        The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``.
+        The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``; None of draws so
+        many that stanli made them in pieces.
     warmup_variables, warmup_stats : dict of str to ndarray
         Draws and statistics of warm-up, if kept.
     inv_metric : ndarray, shape (chains, P) or (chains, P, P), optional
@@ -251,7 +252,8 @@ class BoundModel(RowModel, Protocol):
         inits : ndarray, shape (P,) or (chains, P), optional
             Unconstrained points; default: Stan's random inits.
         output_dir : str, optional
-            Folder that keeps CmdStan's CSV files.
+            Folder for CSV files of the chains as CmdStan writes them, which have all draws; the
+            result has those that memory keeps, ``NUTS.apart`` transitions from each other.
         on_iteration : callable, optional
             Called occasionally as ``on_iteration(chain, iteration)``; chains count from 0,
             iterations from 1.

@@ -78,10 +78,10 @@ class NUTS:
     thin : int
         Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
     keep_every : int
-        Of those, keep every `keep_every`-th in memory, in the posterior and all that is made of it;
-        the CSV files of ``engine_output_dir`` (in `sample`, ``output_dir``) have all. Chains that a
+        Of those, keep every `keep_every`-th in memory, in the posterior and all that is made of it.
+        The CSV files in ``engine_output_dir`` (in `sample`, ``output_dir``) have all. Chains that a
         fit makes longer than asked for do so by themselves where draws of thousands of parameters
-        would fill memory, but keep no fewer than were asked for.
+        would fill memory, but no fewer are kept than were asked for.
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float, optional

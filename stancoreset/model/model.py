@@ -320,9 +320,10 @@ class CoresetModel(Closing):
             Of the selection: ``projection``, ``control_variate``, ``draws``, ``candidates``; or
             all of them together, ``selection=sc.Selection(…)``. See `stancoreset.Selection`.
 
-            ``engine_output_dir``: where CmdStan's own CSV files are kept, those of longer chains
-            in ``longer_1``, … and those of further rounds in ``round_1``, … below it; by default
-            they are temporary. ``stages``: a `Stages` that times the stages.
+            ``engine_output_dir``: a folder for the chains' CSV files as CmdStan writes them, on
+            either engine; those of longer chains are in ``longer_1``, … and those of further
+            rounds in ``round_1``, … below it. They have all draws; with ``keep_every=10`` memory
+            and the posterior keep every tenth. ``stages``: a `Stages` that times the stages.
 
             All other options are passed to the selection algorithm; methods in the loop also take
             ``sampler`` (``"laplace"``, ``"nuts"`` or ``"chains"``), ``subsample``, ``warmup`` and
@@ -720,7 +721,8 @@ class CoresetModel(Closing):
         coords, dims, show_progress
             See `fit`.
         output_dir : path, optional
-            Folder for CmdStan's CSV files, which are temporary by default.
+            Folder for the chains' CSV files as CmdStan writes them, on either engine. They have
+            all draws, of which memory and the result keep every ``keep_every``-th.
         **options
             Of NUTS, as in cmdstanpy's ``sample``: ``chains``, ``iter_warmup``,
             ``iter_sampling``, ``thin``, ``adapt_delta``, …; or all of them together,

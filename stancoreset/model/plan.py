@@ -237,8 +237,8 @@ class Plan:
     dims: Mapping[str, Sequence[str]] | None = option(None, "dimensions of parameters by name")
     engine_output_dir: str | Path | None = option(
         None,
-        "keep CmdStan's CSV files in DIR, of longer chains in DIR/longer_1, …, of further rounds "
-        "in DIR/round_1, …",
+        "keep the chains' CSV files, as CmdStan writes them, in DIR, of longer chains in "
+        "DIR/longer_1, …, of further rounds in DIR/round_1, …",
     )
     options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -168,6 +168,41 @@ WHOLE = """
 """
 
 
+# Draws of correlated slopes: how much memory they take, in ways of keeping them.
+MEMORY = """
+    import json, re, sys, time
+    from pathlib import Path
+    import stancoreset as sc
+    from pairs.cases import GROUPS
+    from pairs.simulated import centred_slopes
+
+    def memory(what):  # in MB
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(what + r":\\s+(\\d+)", status)[1]) / 1024
+
+    groups, draws, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    data = centred_slopes(20 * groups, 0, groups)
+    model = sc.CoresetModel(GROUPS["groups_centred_slopes"].program, engine="stanli")
+    fit = model.fit(data, seed=1, iter_sampling=250, max_rounds=1, show_progress=False)
+    found = [32e-6 * draws * len(fit.reference.param_names)]
+    for every, files in ((1, False), (10, False), (10, True), (1, True)):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is now's
+        before, wall = memory("VmRSS"), time.perf_counter()
+        out = folder / str(every)
+        posterior = model.sample(
+            data, fit.coreset, near=fit.posterior, seed=2, iter_sampling=draws, keep_every=every,
+            output_dir=out if files else None, show_progress=False,
+        )
+        found.append({
+            "keep_every": every, "wall": time.perf_counter() - wall,
+            "peak": memory("VmHWM") - before, "after": memory("VmRSS") - before,
+            "csv": sum(p.stat().st_size for p in out.glob("*.csv")) / 1e6,
+        })
+        del posterior
+    print(json.dumps(found))
+"""
+
+
 def fitted(*arguments: object, code: str = FIT):
     """What a fit in a process of its own tells, of so many groups and rows."""
     done = subprocess.run(
@@ -456,6 +491,20 @@ def test_negative_binomial_rows_on_disk(benchmark, tmp_path):
     print(f"effects: z has sd {off.std():.3f}; b {moments['b'].round(4)}")
     assert found["verdict"] == "certified"
     assert 0.9 < off.std() < 1.1
+
+
+def test_draws_in_memory(benchmark, tmp_path):
+    """Draws that memory does not keep are on disk."""
+    groups = int(os.environ.get("STANCORESET_BENCH_DRAWS", "2000"))
+    size, *found = benchmark.pedantic(
+        lambda: fitted(groups, 2 * groups, tmp_path, code=MEMORY), rounds=1
+    )
+    print(f"\n{size:.0f} MB of draws")
+    print(*found, sep="\n")
+    benchmark.extra_info.update(size=size, ways=found)
+    whole, *_, tenth, _ = found
+    assert whole["peak"] < 3 * size
+    assert tenth["peak"] < whole["peak"] / 2
 
 
 @pytest.mark.parametrize("groups", [1_000, 2_000, 10_000, 50_000])
