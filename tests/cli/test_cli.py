@@ -218,7 +218,7 @@ def test_what_nuts_is_asked_for(tmp_path, data_file, capsys):
     capsys.readouterr()
     for option, value, said in (
         ("--inits", "none.json", "inits is 'none.json': there is no such file"),
-        ("--engine-output-dir", tmp_path / "csv", "engine 'stanli' writes no CSV files"),
+        ("--engine-output-dir", start, f"engine_output_dir: {start} is a file"),
         ("--adapt-init-phase", 20, "adapt_init_phase is 20, but engine 'stanli'"),
     ):
         assert run(*command, "--overwrite", option, value) == 2

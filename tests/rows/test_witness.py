@@ -11,7 +11,8 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
-from stancoreset.engines.stanli import StanliDensity
+from stancoreset.engines.base import Density, StanData
+from stancoreset.engines.stanli import StanliCompiled
 from stancoreset.errors import IdentityError
 from stancoreset.model.adopt import adopt
 from stancoreset.model.session import Session
@@ -248,20 +249,23 @@ class TestWitness:
         """Of a million rows Stan's copies would fill a gigabyte for the whole fit."""
         held: set[object] = set()
         most = 0
-        opened, closed = StanliDensity.__init__, StanliDensity.close
+        bind_density = StanliCompiled.bind_density
 
-        def opening(self: StanliDensity, *arguments: object) -> None:
+        def opening(self: StanliCompiled, data: StanData) -> Density:
             nonlocal most
-            opened(self, *arguments)  # type: ignore[arg-type]
-            held.add(self)
+            part = bind_density(self, data)
+            close = part.close
+            held.add(part)
             most = max(most, len(held))
 
-        def closing(self: StanliDensity) -> None:
-            held.discard(self)
-            closed(self)
+            def closing() -> None:
+                held.discard(part)
+                close()
 
-        monkeypatch.setattr(StanliDensity, "__init__", opening)
-        monkeypatch.setattr(StanliDensity, "close", closing)
+            monkeypatch.setattr(part, "close", closing)
+            return part
+
+        monkeypatch.setattr(StanliCompiled, "bind_density", opening)
         monkeypatch.setattr(witness_room, "_NUMBERS", 100)
         monkeypatch.setattr(witness_room, "_KEPT", 100)
         session, data = _session(NORMAL, threads=2), _normal()
