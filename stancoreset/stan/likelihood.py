@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from math import prod
 from typing import Any
@@ -41,7 +41,7 @@ from stancoreset.stan.syntax import (
     target_vars,
 )
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import around, needed
+from stancoreset.stan.weave import around, needed, suffix
 from stancoreset.stan.weighted import WeightedProgram
 
 __all__ = [
@@ -69,6 +69,22 @@ _WITH_POLES = frozenset(
         *("log", "log1p", "log1m", "log2", "log10", "logit", "lgamma", "digamma", "inv_Phi"),
     }
 )
+# Functions of a symmetric or triangular matrix, which is the first or the last argument.
+_FIRST_IS_COVARIANCE = frozenset(
+    {
+        *("cholesky_decompose", "inverse_spd", "log_determinant_spd", "eigenvalues_sym"),
+        *("eigenvectors_sym", "quad_form_sym", "mdivide_left_spd", "mdivide_left_tri_low"),
+    }
+)
+_LAST_IS_COVARIANCE = frozenset(
+    {
+        *("multi_normal", "multi_normal_prec", "multi_normal_cholesky", "mdivide_right_spd"),
+        *("multi_student_t", "multi_student_t_cholesky", "mdivide_right_tri_low"),
+        *("wishart", "wishart_cholesky", "inv_wishart", "inv_wishart_cholesky"),
+    }
+)
+# Densities whose last argument has the sum one.
+_OF_SIMPLEX = frozenset({"categorical", "multinomial"})
 # Most coordinates of ψ for one element of the parameters.
 _MANY = 2
 _REALS = ("real", "vector", "row_vector", "matrix")
@@ -303,6 +319,16 @@ class _Cut:
         anchors -= self._curved(anchors)
         return Lifting(names, rows, front, data, counts, anchors, refused)
 
+    @cached_property
+    def _restricted(self) -> frozenset[str]:
+        """Variables that a function requires to be symmetric, triangular or of the sum one."""
+        users: dict[str, set[int]] = {}
+        for function in self.tree.functions:
+            inside = set(_restricted([function.body], users))
+            places = {k for k, p in enumerate(function.parameters) if p.name in inside}
+            users.setdefault(suffix(function.name)[0], set()).update(places)
+        return frozenset(_restricted(self._steps, users))
+
     def _curved(self, names: set[str]) -> set[str]:
         """Those variables whose values are given by a function with a bounded range."""
         steps = self._steps
@@ -362,12 +388,14 @@ class _Cut:
         return known - {*weighted.rows, weighted.weights, weighted.obs, *weighted.shared}
 
     def _adds_nothing(self, name: str, border: set[str]) -> bool:
-        """Whether a variable is a function of the others, or one with values in a bounded range.
+        """Whether a variable is a function of the others, or one that cannot have all values.
 
         Two variables that determine each other have a singular covariance. A variable that is
-        declared without bounds and always positive would be given values that it cannot have.
+        declared without bounds, and always positive or symmetric, would be given values that it
+        cannot have.
         """
-        if self._computed[name].constraint.kind == "none" and self._curved({name}):
+        free = self._computed[name].constraint.kind == "none"
+        if free and (name in self._restricted or self._curved({name})):
             return True
         others = border - {name}
         pairs = [p for s in self._steps for p in assignments(s, names_in) if p[0] not in others]
@@ -423,6 +451,37 @@ def _is_curved(value: n.Expr) -> bool:
     if isinstance(value, n.Binary):
         return value.op in ("^", ".^")
     return isinstance(value, n.Call) and value.name in _CURVED
+
+
+def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]]) -> Iterator[str]:
+    """Names in arguments that must be symmetric, triangular or of the sum one.
+
+    `users` has the positions of such arguments of the program's own functions.
+    """
+    for node in chain.from_iterable(n.walk(s) for s in body if s is not None):
+        match node:
+            case n.Call(name=called, args=args):
+                name = suffix(called)[0]
+            case n.Tilde(distribution=name):
+                args = (node.arg, *node.args)
+            case _:
+                continue
+        if name in _FIRST_IS_COVARIANCE:
+            yield from names_in(args[0])
+        elif name in _LAST_IS_COVARIANCE:
+            yield from names_in(args[-1])
+        elif name in _OF_SIMPLEX:
+            yield from _base(args[-1])
+        for place in users.get(name, ()):
+            yield from names_in(args[place])
+
+
+def _base(value: n.Expr) -> set[str]:
+    """The variable of which a value is an element or a part."""
+    value = bare(value)
+    while isinstance(value, n.Index):
+        value = bare(value.base)
+    return {value.name} if isinstance(value, n.Var) else set()
 
 
 def _as_parameter(decl: n.Decl) -> n.Decl:

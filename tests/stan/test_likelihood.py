@@ -94,6 +94,56 @@ def test_coordinates_are_free_and_not_redundant(where, names):
     assert seen(noncentred("a[g]", where, scale="s")) == names
 
 
+PAIRS = """
+functions {
+  real pair_lpdf(vector z, vector m, matrix C) { return multi_normal_lpdf(z | m, C); }
+}
+data { int<lower=1> N; vector[N] x; vector[N] y; }
+parameters { real mu; real beta; real<lower=0> tau; real<lower=0> sigma; }
+model {
+  vector[2] m = [mu, beta * mu]';
+  matrix[2, 2] S;
+  S[1, 1] = square(tau) + 0.25;
+  S[1, 2] = beta * square(tau);
+  S[2, 1] = S[1, 2];
+  S[2, 2] = beta * S[1, 2] + square(sigma);
+  for (n in 1:N) ROWS;
+}"""
+TYPES = """
+data { int<lower=1> N; array[N] int<lower=1, upper=3> y; }
+parameters { real<lower=0, upper=1> p; real<lower=0, upper=1> q; }
+model {
+  vector[3] theta;
+  theta[1] = p;
+  theta[2] = (1 - p) * q;
+  theta[3] = (1 - p) * (1 - q);
+  for (n in 1:N) y[n] ~ categorical(theta);
+}"""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "[x[n], y[n]]' ~ multi_normal(m, S)",
+        "[x[n], y[n]]' ~ multi_normal_cholesky(m, cholesky_decompose(S))",
+        "target += multi_student_t_lupdf([x[n], y[n]]' | 5, m, S)",
+        "[x[n], y[n]]' ~ pair(m, S)",
+    ],
+)
+def test_a_matrix_that_must_be_symmetric_is_no_coordinate(rows):
+    """An entry alone cannot be moved: the log density is not finite there."""
+    assert seen(PAIRS.replace("ROWS", rows)) == ("beta", "tau", "sigma", "m")
+
+
+def test_another_matrix_is_one():
+    code = PAIRS.replace("ROWS", "y[n] ~ normal(m[1] + S[1, 2] * x[n], 1)")
+    assert seen(code) == ("m", "S")
+
+
+def test_numbers_with_the_sum_one_are_no_coordinates():
+    assert seen(TYPES) is None
+
+
 def test_the_cut_can_be_moved_inwards():
     code = noncentred("a[g]", "vector[J] b = tau * z; vector[J] a = mu + b;")
     assert seen(code, behind=frozenset({"a"})) == ("mu", "sigma", "b")
