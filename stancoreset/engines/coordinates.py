@@ -84,8 +84,11 @@ class Moving:
         """Draws of the `own` density (S, P) → where they are in that one."""
         centring = self.centring
         values = centring.moved(own.constrain(draws), exponents, shifts)
-        if any(exponents[len(centring.scaled) :]):
-            names = {e.name: centring.names[e.name] for e in centring.located}
+        far = exponents[len(centring.scaled) :]
+        names = {
+            e.name: centring.names[e.name] for e, x in zip(centring.located, far, strict=False) if x
+        }
+        if names:
             with self.bind(centring.there, centring.data(exponents)) as there:
                 moved = there.generated(draws, tuple(names.values()))
             values |= {name: moved[c] for name, c in names.items()}
@@ -176,7 +179,7 @@ def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) 
     if near is None or moving is None:
         return Coordinates(own, own)
     exponents, shifts = _chosen(own, near, moving)
-    if not any(exponents):
+    if not any(exponents) and not shifts:
         return Coordinates(own, own)
     return Coordinates(own, moving.bound(exponents, shifts), moving, exponents, shifts)
 
@@ -224,14 +227,15 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
 
     def moved_further(i: int, chosen: _Choice, least: Float) -> tuple[_Choice, Float]:
         effects, (exponents, shifts) = centring.effects[i], chosen
-        for exponent in effects.exponents(values)[1:]:
+        others = {key: amount for key, amount in shifts.items() if key[0] != i}
+        for exponent in effects.exponents(values):
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
             # A dense metric knows where effects meet their mean.
             by = {} if dense else centring.shift_of(i, values, exponent)
-            worse = True
-            for tried in (shifts, {**shifts, **by}) if by else (shifts,):
+            worse = bool(exponent)
+            for tried in (*([others] if exponent else []), *([{**others, **by}] if by else [])):
                 found = apart(further, tried)
-                what = f"{effects.name} ^ {exponent:g}{', shifted' * (tried is not shifts)}"
+                what = f"{effects.name} ^ {exponent:g}{', shifted' * (tried is not others)}"
                 _log.debug("%s: %.1f apart, was %.1f", what, found.mean(), least.mean())
                 worse &= _saves(found, least)
                 if _saves(least, found):
@@ -239,6 +243,10 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
             if worse:  # halfway already: the whole way leads further away
                 break
         return chosen, least
+
+    def moved(i: int, chosen: _Choice) -> bool:
+        exponents, shifts = chosen
+        return bool(exponents[i]) or any(number == i for number, _ in shifts)
 
     chosen: _Choice = (0.0,) * len(centring.effects), {}
     least = score_divergence(draws, own.log_density_gradient(draws)[1])
@@ -248,7 +256,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
         for i in left:
             chosen, least = moved_further(i, chosen, least)
         # What one gains may be hidden by another that has moved since: schools by districts.
-        left = [i for i in left if not chosen[0][i]] if chosen is not before else []
+        left = [i for i in left if not moved(i, chosen)] if chosen is not before else []
     return chosen
 
 

@@ -6,7 +6,7 @@ the control variate's term; syntax, data, transforms and weaving are rooms withi
 
 from __future__ import annotations
 
-from stancoreset.stan.centring import Centring, Shifts, centring
+from stancoreset.stan.centring import Centring, centring
 from stancoreset.stan.contract import LOG_LIK, WEIGHTS, has_size, uses_weights
 from stancoreset.stan.control import NOT_ONE_TO_ONE, Controlled, add_control
 from stancoreset.stan.labels import (
@@ -26,6 +26,7 @@ from stancoreset.stan.likelihood import (
     too_large,
 )
 from stancoreset.stan.located import located
+from stancoreset.stan.shifts import Shifts
 from stancoreset.stan.weighted import (
     StanProgram,
     WeightedProgram,

@@ -18,13 +18,8 @@ be near zero, centring all of them makes a funnel: λ is 1 only if the whole dia
 Effects that are parameters themselves, a ~ normal(m, s), are moved the other way, see
 `stancoreset.stan.located`.
 
-Effects that the rows know better than their mean meet it on another ridge: where the rows see
-m + c_k, m goes up as all c_k go down, and the ridge is the narrower the more effects there are. In
-c_k + a m, with a near one, it does not exist. `centring` offers such *shifts*,
-
-    c = s^λ z + Σ_q a_q φ_q,
-
-by all parameters φ that may take any value; the numbers a are data, too.
+Effects of both kinds, and vectors of parameters that are neither, may also be shifted by other
+parameters, see `stancoreset.stan.shifts`: c = s^λ z + Σ_q A_q φ_q, and c = a + Σ_q A_q φ_q.
 """
 
 from __future__ import annotations
@@ -38,10 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.stan.located import Located, located
+from stancoreset.stan.shifts import Shift, Shifted, Shifts, indexed, is_free, regression
 from stancoreset.stan.syntax import Names, bare, printer
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Centring", "Effects", "Shifts", "centring"]
+__all__ = ["Centring", "Effects", "centring"]
 
 Float = NDArray[np.float64]
 
@@ -57,12 +53,8 @@ _DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
 _KNOWN = 0.3
 # Effects, fewer of which may have one sign by chance.
 _ENOUGH = 5
-# Elements of φ, more of which are effects themselves, and draws for each in a regression on them.
-_SHORT, _DRAWS = 20, 10
 # What the names of shifts and of their sizes begin with.
 _NAMES = ("shift", "shift_rows", "shift_columns")
-#: Matrices, kinds of effects × elements of φ, by the effects' number and φ's name.
-Shifts = Mapping[tuple[int, str], Float]
 
 
 @dataclass(frozen=True)
@@ -111,18 +103,11 @@ class Effects:
         return values[self.name][_place(self.part)]
 
     @property
-    def kinds(self) -> int | None:
-        """The axis, from 1, along which effects are of several kinds; None if all are of one."""
-        if self.along:
-            return 1 if self.along == "rows" else 2
-        return None if self.has_powers else 1
-
-    def means(self, values: Mapping[str, Float], exponent: float) -> Float:
-        """Mean of the scaled effects of each kind in every draw, (S, kinds)."""
-        scaled = self.moved(values, exponent)
-        kept = 0 if self.kinds is None else self.kinds
-        axes = tuple(axis for axis in range(1, scaled.ndim) if axis != kept)
-        return scaled.mean(axis=axes).reshape(len(scaled), -1)
+    def shifted(self) -> Shifted:
+        """What a shift needs to know of them."""
+        columns: int | None = None if self.has_powers else 1
+        kinds = {"rows": 1, "columns": 2}.get(self.along, columns)
+        return Shifted(self.name, self.part, self.base, kinds)
 
     def moved(self, values: Mapping[str, Float], exponent: float) -> Float:
         """c = s^λ z without shifts, at values (S, *shape) by name."""
@@ -133,17 +118,9 @@ class Effects:
         behind = (1,) * (raw.ndim - factor.ndim - len(ahead))
         return raw * factor.reshape(len(factor), *ahead, *factor.shape[1:], *behind) ** exponent
 
-    def shifted(self, shift: Float, ndim: int) -> Float:
-        """Shifts (S, kinds) in the places of effects with so many axes."""
-        if self.kinds is None:
-            return shift.reshape(len(shift), *(1,) * (ndim - 1))
-        if self.kinds == 2:
-            return shift[:, None]
-        return shift.reshape(*shift.shape, *(1,) * (ndim - 2))
-
     def statements(self, exponent: n.Expr) -> tuple[n.Stmt, n.Stmt]:
         """What computes z from c, which stands in its place, and what adds the log Jacobian."""
-        z = _indexed(self.name, self.part)
+        z = indexed(self.name, self.part)
         factor, kind = self.factor, self.factor.type.base
         if kind == "matrix":
             value: n.Expr = n.Call("mdivide_left_tri_low", (factor, z))
@@ -171,47 +148,6 @@ class Effects:
         back, jacobian = (n.If(asked, block) for block in blocks)
         return back, jacobian
 
-    def unshift(self, shift: _Shift) -> n.Stmt:
-        """What takes a shift from c, if it has rows."""
-        z = _indexed(self.name, self.part)
-        by = n.Var(shift.by.name)
-        column = n.Call("rep_vector", (by, n.IntLit("1"))) if shift.by.size.base == "real" else by
-        kinds: n.Expr = n.Binary(n.Var(shift.name), "*", column)
-        if self.kinds is None:
-            amount: n.Expr = n.Index(kinds, (n.Single(n.IntLit("1")),))
-        elif self.kinds == 2:
-            amount = n.Call("rep_matrix", (n.Transpose(kinds), n.Call("rows", (z,))))
-        elif self.base == "matrix":
-            amount = n.Call("rep_matrix", (kinds, n.Call("cols", (z,))))
-        else:
-            amount = kinds
-        less = n.Assign(z, "=", n.Binary(z, "-", amount))
-        return n.If(n.Binary(n.Var(shift.rows), ">", n.IntLit("0")), n.Block((less,)))
-
-
-@dataclass(frozen=True)
-class _Shift:
-    """The matrix, kinds of effects × elements of φ, of one shift, and the names of its sizes."""
-
-    effects: int
-    by: n.Decl
-    name: str
-    rows: str
-    columns: str
-
-    @property
-    def declarations(self) -> tuple[n.Decl, ...]:
-        """Of the data, sizes first."""
-        sizes = self.rows, self.columns
-        none = n.Constraint("bounds", n.IntLit("0"))
-        matrix = n.SizedType("matrix", (), tuple(map(n.Var, sizes)))
-        whole = (n.Decl(size, n.SizedType("int"), none) for size in sizes)
-        return (*whole, n.Decl(self.name, matrix))
-
-    def data(self, amount: Float) -> dict[str, Any]:
-        """The same with values: of no rows if nothing is shifted."""
-        return {self.rows: amount.shape[0], self.columns: amount.shape[1], self.name: amount}
-
 
 @dataclass(frozen=True)
 class Centring:
@@ -225,27 +161,29 @@ class Centring:
         moved, at its own parameters.
     scaled : tuple of Effects
     located : tuple of Located
-        What can be moved.
+    others : tuple of Shifted
+        What can be moved: the last ones, vectors of parameters, by shifts alone.
     asked : str
-        Name of the exponents in the data: of scaled effects, then of located ones.
+        Name of the exponents in the data, one for each of `effects`.
     names : mapping of str to str
         The parameter that stands for each one whose effects can be moved.
     shifts : tuple
-        The data of each shift.
+        All that there are: of scaled effects as they are centred, of others as they are.
     """
 
     code: str = field(repr=False)
     there: str = field(repr=False)
     scaled: tuple[Effects, ...]
     located: tuple[Located, ...]
+    others: tuple[Shifted, ...]
     asked: str
     names: Mapping[str, str]
-    shifts: tuple[_Shift, ...] = ()
+    shifts: tuple[Shift, ...] = ()
 
     @property
-    def effects(self) -> tuple[Effects | Located, ...]:
+    def effects(self) -> tuple[Effects | Located | Shifted, ...]:
         """All that can be moved, in the order of exponents."""
-        return (*self.scaled, *self.located)
+        return (*self.scaled, *self.located, *self.others)
 
     def data(
         self, exponents: Sequence[float], shifts: Shifts = MappingProxyType({})
@@ -253,28 +191,22 @@ class Centring:
         """Data that move `effects`; those with exponent 0 stay."""
         found: dict[str, Any] = {self.asked: np.array(exponents, dtype=np.float64)}
         for one in self.shifts:
-            found |= one.data(shifts.get((one.effects, one.by.name), np.zeros((0, 0))))
+            found |= one.data(shifts.get((one.number, one.by.name), np.zeros((0, 0))))
         return found
 
     def shift_of(self, number: int, values: Mapping[str, Float], exponent: float) -> Shifts:
-        """Shifts of some effects, by a regression of their means on all φ, of draws (S, *shape).
+        """Shifts of some effects by a regression of their means on all φ, of draws (S, *shape).
 
-        Without them effects would go down where φ goes up.
+        Only scaled effects are shifted as they are centred, and no others; others have none where
+        they are centred.
         """
-        by = [one.by.name for one in self.shifts if one.effects == number]
-        columns = {name: values[name].reshape(len(values[name]), -1) for name in by}
-        columns = {name: c for name, c in columns.items() if 0 < c.shape[1] <= _SHORT}
-        if not columns:
+        shifts = [one for one in self.shifts if one.number == number]
+        if not shifts or (number < len(self.scaled)) != bool(exponent):
             return {}
-        means, phi = self.scaled[number].means(values, exponent), np.hstack(list(columns.values()))
-        if len(phi) < _DRAWS * phi.shape[1]:
-            return {}
-        slopes = np.linalg.lstsq(phi - phi.mean(axis=0), means - means.mean(axis=0))[0]
-        ends = np.cumsum([c.shape[1] for c in columns.values()])[:-1]
-        return {
-            (number, name): -part.T
-            for name, part in zip(columns, np.split(slopes, ends), strict=True)
-        }
+        effects = shifts[0].effects
+        here = effects.means(self._centred(number, values, exponent))
+        found = regression(here, [one.by.name for one in shifts], values)
+        return {(number, name): amount for name, amount in found.items()}
 
     def one_sided(self, values: Mapping[str, Float]) -> bool:
         """Whether effects with a common factor lie on one side of zero, at values (1, *shape).
@@ -290,24 +222,34 @@ class Centring:
         exponents: Sequence[float],
         shifts: Shifts = MappingProxyType({}),
     ) -> dict[str, Float]:
-        """Parameters (S, *shape) by name, with c of scaled effects in place of z."""
+        """Parameters (S, *shape) by name, with c of scaled effects in place of z.
+
+        Located effects are shifted, and centred by the program `there`.
+        """
         found = dict(values)
-        for number, (effects, exponent) in enumerate(zip(self.scaled, exponents, strict=False)):
-            if exponent:
-                at = _place(effects.part)
-                if found[effects.name] is values[effects.name]:
-                    found[effects.name] = np.array(values[effects.name])
-                scaled = effects.moved(values, exponent)
-                for (which, name), amount in shifts.items():
-                    if which == number:
-                        by = values[name].reshape(len(scaled), -1) @ amount.T
-                        scaled = scaled + effects.shifted(by, scaled.ndim)
-                found[effects.name][at] = scaled
+        for number, exponent in enumerate(exponents):
+            amounts = {name: a for (which, name), a in shifts.items() if which == number}
+            if amounts or (exponent and number < len(self.scaled)):
+                c = self._centred(number, values, exponent)
+                place = _shifted(self.effects[number])
+                assert place is not None
+                for name, amount in amounts.items():
+                    c = c + place.by(values[name].reshape(len(c), -1) @ amount.T, c.ndim)
+                if found[place.name] is values[place.name]:
+                    found[place.name] = np.array(values[place.name])
+                found[place.name][_place(place.part)] = c
         return found
+
+    def _centred(self, number: int, values: Mapping[str, Float], exponent: float) -> Float:
+        """Scaled effects without shifts; others as they are."""
+        effects = self.effects[number]
+        if not isinstance(effects, Effects):
+            return values[effects.name]
+        return effects.moved(values, exponent) if exponent else effects.raw(values)
 
 
 def centring(program: n.Program) -> Centring | None:
-    """The program that can move its scaled effects; None if it has none.
+    """The program that can move its effects; None if it has none.
 
     >>> from stancoreset.stan.syntax import parse
     >>> code = '''
@@ -319,28 +261,34 @@ def centring(program: n.Program) -> Centring | None:
     """
     scaled = tuple(_effects(program))
     around = located(program, {e.name for e in scaled})
-    effects: tuple[Effects | Located, ...] = (*scaled, *around)
+    centred = {e.name for e in scaled} | {e.name for e in around}
+    free = [d for d in program.parameters if d.name not in centred and is_free(d)]
+    vectors = [d for d in free if d.size.base == "vector" and d.constraint.kind == "none"]
+    # Numbers shift all, and vectors that numbers shift all but one another.
+    numbers = [d for d in free if d not in vectors]
+    others = tuple(Shifted(d.name, (), "vector") for d in vectors if numbers)
+    effects: tuple[Effects | Located | Shifted, ...] = (*scaled, *around, *others)
     if not effects:
         return None
     names = Names(program)
     asked = names.fresh("centred")
-    exponents = [_indexed(asked, (i + 1,)) for i in range(len(effects))]
+    exponents = [indexed(asked, (i + 1,)) for i in range(len(effects))]
     moved = {d.name: d for d in program.parameters if d.name in {e.name for e in effects}}
     new = {name: names.fresh(f"{name}_centred") for name in moved}
     declared = [
         replace(d, constraint=n.Constraint(), value=n.Var(new[name])) for name, d in moved.items()
     ]
     pairs = [e.statements(x) for e, x in zip(scaled, exponents, strict=False)]
-    behind = list(zip(around, exponents[len(scaled) :], strict=True))
+    behind = list(zip(around, exponents[len(scaled) :], strict=False))
 
     def prior(node: n.Node) -> n.Node | None:
         return next((e.moved_prior(x, new[e.name]) for e, x in behind if node == e.prior), None)
 
-    means = [d for d in program.parameters if d.name not in moved and _is_free(d)]
     shifts = [
-        _Shift(i, d, *(names.fresh(f"{what}_{i + 1}_{d.name}") for what in _NAMES))
-        for i in range(len(scaled))
-        for d in means
+        Shift(i, what, d, *(names.fresh(f"{part}_{i + 1}_{d.name}") for part in _NAMES))
+        for i, one in reversed(list(enumerate(effects)))
+        if (what := _shifted(one)) is not None
+        for d in (*numbers, *(() if one in others else vectors))
     ]
     bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
     size = n.SizedType("real", (n.IntLit(str(len(effects))),))
@@ -351,7 +299,7 @@ def centring(program: n.Program) -> Centring | None:
         parameters=tuple(replace(d, name=new.get(d.name, d.name)) for d in program.parameters),
         transformed_parameters=(
             *declared,
-            *(scaled[shift.effects].unshift(shift) for shift in shifts),
+            *(shift.back for shift in shifts),
             *(back for back, _ in pairs),
             *(e.back(x) for e, x in behind),
             *program.transformed_parameters,
@@ -376,22 +324,16 @@ def centring(program: n.Program) -> Centring | None:
         there=printer.program(there),
         scaled=scaled,
         located=around,
+        others=others,
         asked=asked,
         names=new,
         shifts=tuple(shifts),
     )
 
 
-def _is_free(decl: n.Decl) -> bool:
-    """Whether a parameter is a number or a vector whose elements may take any value.
-
-    Those that are ordered are the thresholds of ordinal outcomes.
-    """
-    return (
-        decl.constraint.kind in ("none", "affine", "ordered")
-        and not decl.size.array
-        and decl.size.base in ("real", "vector")
-    )
+def _shifted(effects: Effects | Located | Shifted) -> Shifted | None:
+    """What a shift needs to know of effects; None if there are no shifts of them."""
+    return effects if isinstance(effects, Shifted) else effects.shifted
 
 
 def _effects(program: n.Program) -> Iterator[Effects]:
@@ -537,11 +479,6 @@ def _is_positive(decl: n.Decl) -> bool:
 def _base(e: n.Expr) -> str:
     """An expression's type, if it is no array."""
     return "array" if e.type.array else e.type.base
-
-
-def _indexed(name: str, part: tuple[int, ...]) -> n.Expr:
-    indices = tuple(n.Single(n.IntLit(str(i))) for i in part)
-    return n.Index(n.Var(name), indices) if part else n.Var(name)
 
 
 def _place(part: tuple[int, ...]) -> tuple[Any, ...]:

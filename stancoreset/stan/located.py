@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from stancoreset.stan.shifts import Shifted
 from stancoreset.stan.syntax import (
     Names,
     bare,
@@ -85,6 +86,13 @@ class Located:
     def exponents(self, _: Mapping[str, object]) -> tuple[float, ...]:
         """What λ may be."""
         return (0.0, 0.5, 1.0)
+
+    @property
+    def shifted(self) -> Shifted | None:
+        """What a shift needs to know of them: of one vector."""
+        kind = _variable(self.effects).type
+        one = not kind.array and kind.base in ("vector", "row_vector")
+        return Shifted(self.name, (), kind.base) if one else None
 
     @property
     def needs(self) -> set[str]:

@@ -220,6 +220,51 @@ def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
     assert_agree(of_draws(drawn, *quantities), independent(quantities))
 
 
+CROSSED = """
+data { int J; int K; matrix[J, K] y; real error; }
+parameters { vector[J] theta; vector[K] beta; real mu; }
+model {
+  theta ~ std_normal(); beta ~ std_normal(); mu ~ normal(0, 3);
+  for (k in 1:K) y[, k] ~ normal(mu + theta - beta[k], error);
+}
+"""
+
+
+@pytest.mark.fit
+def test_parameters_that_are_no_effects_are_shifted():
+    """People and items, a Gaussian in closed form: the items' mean and `mu` are a ridge."""
+    rng = np.random.default_rng(reseeded(5))
+    people, items, error, chains = 450, 15, 0.5, 4
+    y = 1.0 + rng.normal(size=(people, 1)) - rng.normal(size=items)
+    y += error * rng.normal(size=y.shape)
+    data = {"J": people, "K": items, "y": y, "error": error}
+    design = np.zeros((people, items, people + items + 1))
+    design[np.arange(people), :, np.arange(people)] = 1.0
+    design[:, np.arange(items), people + np.arange(items)] = -1.0
+    design[:, :, -1] = 1.0
+    flat = design.reshape(people * items, -1)
+    prior = np.append(np.ones(people + items), 1 / 9)
+    covariance = np.linalg.inv(flat.T @ flat / error**2 + np.diag(prior))
+    mean = covariance @ flat.T @ y.ravel() / error**2
+    near = rng.multivariate_normal(mean, covariance, size=1_000)
+
+    alone, moving = ENGINE.compile(CROSSED).bind(data), moving_of(CROSSED, data)
+    found = {}
+    with coordinates_for(alone, near, moving) as inside:
+        assert not any(inside.exponents)
+        assert inside.shifts[1, "mu"].item() == pytest.approx(-1.0, abs=0.1)
+        for there in (inside, Coordinates(alone, alone)):
+            metric = inverse_metric(there.of(near))
+            options = {"chains": chains, "iter_sampling": 500, "inv_metric": metric, "seed": 2}
+            found[there is inside] = there.sample(inits=near[:chains], **options)
+    shifted, not_shifted = (arviz.ess(found[some].variables["mu"]) for some in (True, False))
+    assert shifted > 3 * not_shifted
+    theta, beta, mu = np.split(near, [people, people + items], axis=1)
+    quantities = {"theta": theta, "beta": beta, "mu": mu[:, 0]}
+    drawn = {name: found[True].variables[name] for name in quantities}
+    assert_agree(of_draws(drawn, *quantities), independent(quantities))
+
+
 @pytest.mark.fit
 def test_scores_see_a_funnel_that_volumes_do_not():
     """Fourteen effects, half known: with the exponent of scores fewer transitions diverge."""

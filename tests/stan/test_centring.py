@@ -193,16 +193,18 @@ def test_the_density_is_that_of_the_program(name):
     data, rng = DATA.get(name, {}), np.random.default_rng(1)
     moving = moving_of(code, data)
     forms = moving.centring
-    assert [(e.name, getattr(e, "part", ())) for e in forms.effects] == expected
-    points = rng.normal(0, 0.7, (5, 40))
+    centred = (*forms.scaled, *forms.located)
+    assert [(e.name, getattr(e, "part", ())) for e in centred] == expected
+    points, many = rng.normal(0, 0.7, (5, 40)), rng.normal(0, 0.01, (200, 40))
     for number, effects in enumerate(forms.effects):
-        known = own_values(code, data, 0.01 * points)
+        known = own_values(code, data, many)
         for exponent in effects.exponents(known):
-            exponents = [exponent if i == number else 0.0 for i in range(len(expected))]
-            by = [one.by.name for one in forms.shifts if one.effects == number]
-            kinds = effects.means(known, exponent).shape[1] if by else 0
-            amounts = {(number, name): rng.normal(size=(kinds, known[name][0].size)) for name in by}
-            for shifts in ({}, amounts) if exponent and by else ({},):
+            exponents = [exponent if i == number else 0.0 for i in range(len(forms.effects))]
+            amounts = {
+                at: rng.normal(size=a.shape)
+                for at, a in forms.shift_of(number, known, exponent).items()
+            }
+            for shifts in ({}, amounts) if amounts else ({},):
                 own, moved = ENGINE.compile(code).bind(data), moving.bound(exponents, shifts)
                 theta = points[:, : own.n_params]
 
@@ -210,10 +212,51 @@ def test_the_density_is_that_of_the_program(name):
                     return moving.of(own, draws, exponents, shifts)
 
                 there = move(theta)
-                assert np.allclose(there, theta) == (exponent == 0)
+                assert np.allclose(there, theta) == (exponent == 0 and not shifts)
                 jacobian = [log_jacobian(move, point) for point in theta]
                 left = moved.log_density(there) + jacobian - own.log_density(theta)
                 assert np.ptp(left) < 1e-9
+
+
+ALL_KINDS = """
+parameters {
+  vector[3] z; real<lower=0> s; vector[4] a; row_vector[2] d; real<lower=0> t;
+  vector[2] b; real m; ordered[2] c; array[2] vector[2] e; matrix[2, 2] f; row_vector[2] g;
+}
+model {
+  z ~ std_normal(); s ~ normal(0, 1); a ~ normal(m, t); d ~ normal(0, t); t ~ normal(0, 1);
+  b ~ normal(0, 1); m ~ normal(0, 1); c ~ normal(0, 1); g ~ normal(0, 1);
+  for (i in 1:2) e[i] ~ normal(0, t);
+  to_vector(f) ~ normal(0, 1);
+  sum(m + s * z) + sum(a) + sum(d) + sum(b) * m + c[1] ~ normal(1, 0.1);
+}
+"""
+
+
+def test_shifts_of_all_kinds_at_once_leave_the_density():
+    """Vectors that numbers shift shift effects in turn; each is undone before it is used."""
+    moving = moving_of(ALL_KINDS, {})
+    forms = moving.centring
+    assert [e.name for e in forms.effects] == ["z", "a", "d", "e", "b"]
+    rng = np.random.default_rng(2)
+    known = own_values(ALL_KINDS, {}, rng.normal(0, 0.3, (200, 40)))
+    exponents, shifts = (0.5, 0.0, 0.0, 1.0, 0.0), {}
+    for number, exponent in enumerate(exponents):
+        shifts |= forms.shift_of(number, known, exponent)
+    assert set(shifts) == {(i, by) for i in (0, 1, 2) for by in "bcm"} | {(4, "c"), (4, "m")}
+    shifts = {at: rng.normal(size=a.shape) for at, a in shifts.items()}
+    with (
+        ENGINE.compile(ALL_KINDS).bind({}) as own,
+        moving.bound(exponents, shifts) as moved,
+    ):
+        theta = rng.normal(0, 0.5, (5, own.n_params))
+
+        def move(draws):
+            return moving.of(own, draws, exponents, shifts)
+
+        left = moved.log_density(move(theta)) - own.log_density(theta)
+        left += [log_jacobian(move, point) for point in theta]
+        assert np.ptp(left) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -250,7 +293,8 @@ def test_the_density_is_that_of_the_program(name):
 )
 def test_nothing_is_moved_by_other_factors(code):
     """A factor that may be negative or zero, or is no parameter, has no logarithm to move by."""
-    assert centring(StanProgram.from_code(code).tree) is None
+    found = centring(StanProgram.from_code(code).tree)
+    assert found is None or not (found.scaled or found.located)
 
 
 @pytest.mark.parametrize("name", ["correlated effects", "a Cholesky factor"])
