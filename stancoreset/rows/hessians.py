@@ -16,8 +16,9 @@ exactly: a gradient's sum over rows is the same, bit for bit, where no row touch
    An entry is read where one parameter of its colour meets i, or, by symmetry, at the transposed
    place. In a star colouring no path of four parameters that meet has two colours only, and every
    entry can be read at one of both places. The greedy colouring is that of Gebremedhin et al.
-3. A difference along a random direction guards the result. If they differ, all 2 P gradients are
-   taken.
+3. A difference along a random direction guards the result. If they differ, parameters meet here
+   that did not before, as where a scale was zero to rounding: they are looked for again, and if
+   that does not help, all 2 P gradients are taken.
 
 Of many parameters in groups (`stancoreset.rows.blocks`) the pattern is the colouring: a colour for
 each that groups share, and one for each place within a group. These Hessians are sparse matrices.
@@ -43,7 +44,7 @@ from scipy import sparse
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix
+from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
 
 __all__ = ["STEP", "Hessians", "central_hessian", "colours", "meetings"]
 
@@ -88,7 +89,7 @@ def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
 
 
 class Hessians:
-    """Hessians of one function at several points; which parameters meet is found at the first.
+    """Hessians of one function at several points; which parameters meet is kept from the first on.
 
     Parameters
     ----------
@@ -99,7 +100,8 @@ class Hessians:
     def __init__(self, names: Sequence[str]) -> None:
         self._places = _group_tests(names)
         self._tests = np.concatenate(self._places)
-        self._pattern: Pattern | None = None
+        #: Which parameters meet, sparse where blocks are looked for.
+        self._pattern: AnyMatrix | None = None
         self._blocks: Blocks | None = None
 
     def at(self, gradient: Gradient, theta: Float, scale: Float) -> AnyMatrix:
@@ -110,31 +112,50 @@ class Hessians:
         p = len(theta)
         if _TESTED * len(self._tests) > p:
             return central_hessian(gradient, theta, scale)
-        blocks = self.blocks(gradient, theta, scale)
-        if blocks is not None:
-            hessian = _by_blocks(gradient, theta, scale, blocks)
-            if hessian is not None:
-                return hessian
-        if self._pattern is None:
-            self._pattern = meetings(gradient, theta, scale, self._tests)
-        colour = colours(self._pattern)
-        if colour.max() + 2 >= p:  # with the guard, as many differences as along all coordinates
-            return central_hessian(gradient, theta, scale)
-        found = _guarded(gradient, theta, scale, self._pattern, colour)
+        looked = self._pattern is None
+        if looked:
+            self._look(gradient, theta, scale)
+        found = self._read(gradient, theta, scale)
+        if found is None and not looked:
+            _log.info("parameters meet that did not before: they are looked for again")
+            self._look(gradient, theta, scale)
+            found = self._read(gradient, theta, scale)
         if found is None:
-            _log.info("parameters meet that did not before: all second derivatives are taken")
+            _log.info("more parameters meet than were found: all second derivatives are taken")
             found = central_hessian(gradient, theta, scale)
-            self._pattern |= found != 0
+            self._add(Matrix(found != 0) if p >= MANY else found != 0)
         return found
 
     def blocks(self, gradient: Gradient, theta: Float, scale: Float) -> Blocks | None:
         """The groups of many parameters, found at the first point; None if they have none."""
-        if len(theta) < MANY or self._blocks is not None or self._pattern is not None:
-            return self._blocks
-        if _TESTED * len(self._tests) <= len(theta):
-            unchanged = _unchanged(gradient, theta, scale, self._tests)
-            self._blocks = Blocks.of(_sparse_meetings(unchanged, self._places))
+        tested = MANY <= len(theta) and _TESTED * len(self._tests) <= len(theta)
+        if tested and self._pattern is None:
+            self._look(gradient, theta, scale)
         return self._blocks
+
+    def _look(self, gradient: Gradient, theta: Float, scale: Float) -> None:
+        """Find which parameters meet at a point."""
+        unchanged = _unchanged(gradient, theta, scale, self._tests)
+        many = len(theta) >= MANY
+        self._add(
+            _sparse_meetings(unchanged, self._places) if many else _meet(unchanged, self._tests)
+        )
+
+    def _add(self, pattern: AnyMatrix) -> None:
+        """Parameters that meet at one point more."""
+        self._pattern = pattern if self._pattern is None else pattern + self._pattern > 0
+        self._blocks = Blocks.of(self._pattern)
+
+    def _read(self, gradient: Gradient, theta: Float, scale: Float) -> AnyMatrix | None:
+        """The Hessian, if the known pattern is that of this point."""
+        if self._blocks is not None:
+            return _by_blocks(gradient, theta, scale, self._blocks)
+        assert self._pattern is not None
+        pattern = self._pattern.toarray() > 0 if is_sparse(self._pattern) else self._pattern
+        colour = colours(pattern)
+        if colour.max() + 2 >= len(theta):  # with the guard, as many as along all coordinates
+            return central_hessian(gradient, theta, scale)
+        return _guarded(gradient, theta, scale, pattern, colour)
 
 
 def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
@@ -147,9 +168,7 @@ def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> 
     tests : ndarray of bool, shape (T, P)
         The parameters that each test moves; every parameter is moved by one test at least.
     """
-    unchanged = _unchanged(gradient, theta, scale, tests)
-    pattern = unchanged.T.astype(float) @ tests == 0
-    return np.asarray((pattern & pattern.T) | np.eye(len(theta), dtype=bool))
+    return _meet(_unchanged(gradient, theta, scale, tests), tests)
 
 
 def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
@@ -160,6 +179,12 @@ def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -
     start = theta + steps[-1]
     gradients = gradient(np.vstack([start, start + tests * steps[:-1]]))[1]
     return np.asarray(gradients[1:] == gradients[0])  # never where they are not finite
+
+
+def _meet(unchanged: Pattern, tests: Pattern) -> Pattern:
+    """Pairs of which every test that moves one changes the gradient along the other, (P, P)."""
+    pattern = unchanged.T.astype(float) @ tests == 0
+    return np.asarray((pattern & pattern.T) | np.eye(tests.shape[1], dtype=bool))
 
 
 def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:

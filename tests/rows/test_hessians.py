@@ -165,10 +165,55 @@ def test_parameters_that_meet_elsewhere_only_are_noticed():
     expected = -np.eye(p)
     expected[0, 1] = expected[1, 0] = 1.0
     np.testing.assert_allclose(hessians.at(counted, there, np.ones(p)), expected, atol=1e-9)
-    assert counted.told() == 2 * (1 + 1) + 2 * p  # the guard has seen it
+    # The guard has seen it, tests find it, and name pairs more, of a third colour.
+    assert counted.told() == 2 * (1 + 1) + (1 + 8) + 2 * (3 + 1)
     np.testing.assert_allclose(hessians.at(counted, there, np.ones(p)), expected, atol=1e-9)
-    assert counted.told() == 2 * (2 + 1)  # and it is known from then on
+    assert counted.told() == 2 * (3 + 1)  # and it is known from then on
     np.testing.assert_allclose(hessians.at(counted, here, np.ones(p)), -np.eye(p), atol=1e-9)
+
+
+@pytest.mark.parametrize("p", [40, 200])
+def test_parameters_that_no_test_sees_meet_are_noticed(p):
+    """∂²f/∂b₁∂b₂ = max(2 − b₃, 0) is zero ahead of b₃ = 2, where tests look: all are taken."""
+
+    def gradient(t):
+        b1, b2, under = t[:, 0], t[:, 1], np.maximum(2 - t[:, 2], 0)
+        slopes = -t
+        slopes[:, 0] += b2 * under
+        slopes[:, 1] += b1 * under
+        slopes[:, 2] -= b1 * b2 * (t[:, 2] < 2)
+        return np.zeros(len(t)), slopes
+
+    counted, hessians = Counted(gradient), Hessians([f"b.{j}" for j in range(p)])
+    there = np.where(np.arange(p) < 3, [3.0, 3.0, 2.0, *np.zeros(p - 3)], 0.0)
+    found = hessians.at(counted, there, np.ones(p))
+    assert counted.told() > 2 * p
+    np.testing.assert_array_equal(found, central_hessian(gradient, there, np.ones(p)))
+
+
+@pytest.mark.parametrize("count", [60, 600])
+def test_a_scale_that_was_zero_to_rounding_meets_its_effects(count):
+    """In −½ Σ (1 − s z_j)² − ½ Σ z_j² no z_j meets log s where s is 10⁻¹⁷⁴."""
+
+    def gradient(t):
+        s, z = np.exp(t[:, :1]), t[:, 1:]
+        left = 1 - s * z
+        return np.zeros(len(t)), np.hstack(
+            [np.sum(left * s * z, axis=1, keepdims=True), s * left - z]
+        )
+
+    names = ["log_s", *(f"z.{j}" for j in range(1, count + 1))]
+    counted, hessians = Counted(gradient), Hessians(names)
+    z = np.random.default_rng(1).normal(size=count)
+    for log_s in (-400.0, 0.5, -400.0):
+        theta, scale = np.append(log_s, z), np.ones(count + 1)
+        found = hessians.at(counted, theta, scale)
+        s = np.exp(log_s)
+        expected = np.diag(np.append(np.sum(s * z - 2 * s**2 * z**2), -1 - s**2 + 0 * z))
+        expected[0, 1:] = expected[1:, 0] = s - 2 * s**2 * z
+        found = found.toarray() if count > 500 else found
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        assert counted.told() < 40
 
 
 def test_a_product_that_vanishes_at_the_first_point_is_found():
