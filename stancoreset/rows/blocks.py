@@ -70,7 +70,9 @@ class Blocks:
     def of(cls, pattern: Any) -> Blocks | None:
         """The groups of a symmetric pattern, (P, P), or None if it has no such form.
 
-        The coordinates that meet most others are shared, as few as leave only small groups.
+        The coordinates that meet most others are shared, as few as leave only small groups; more,
+        if groups are then so much smaller that functions of second order are fewer: of a district
+        and the schools in it the district.
 
         >>> arrow = np.eye(400)
         >>> arrow[0] = arrow[:, 0] = 1
@@ -82,26 +84,38 @@ class Blocks:
         size = pattern.shape[0]
         if size < MANY:
             return None
+        found: list[Blocks] = []
+        largest = _LARGEST
+        while largest and (blocks := cls._with_fewest(pattern, largest)) is not None:
+            found.append(blocks)
+            largest = blocks.widest // 2
+        if not found:
+            return cls._crossed(pattern) if size > _DENSE else None
+        return min(found, key=lambda blocks: blocks.functions)
+
+    @classmethod
+    def _with_fewest(cls, pattern: Matrix, largest: int) -> Blocks | None:
+        """The groups of at most so many coordinates that the fewest shared ones leave."""
         degree = np.diff(pattern.indptr)
         descending = np.argsort(-degree, kind="stable")
-        fewest, most = 0, int(_SHARED * size)
-        if cls._without(pattern, descending[:most]) is None:
-            return cls._crossed(pattern) if size > _DENSE else None
+        fewest, most = 0, int(_SHARED * pattern.shape[0])
+        if cls._without(pattern, descending[:most], largest) is None:
+            return None
         while fewest < most:
             middle = (fewest + most) // 2
-            if cls._without(pattern, descending[:middle]) is None:
+            if cls._without(pattern, descending[:middle], largest) is None:
                 fewest = middle + 1
             else:
                 most = middle
-        return cls._without(pattern, descending[:most])
+        return cls._without(pattern, descending[:most], largest)
 
     @classmethod
-    def _without(cls, pattern: Matrix, shared: NDArray[np.intp]) -> Blocks | None:
+    def _without(cls, pattern: Matrix, shared: NDArray[np.intp], largest: int) -> Blocks | None:
         """The groups that are left without some coordinates, if all are small."""
         group = np.full(pattern.shape[0], -1)
         rest = np.setdiff1d(np.arange(pattern.shape[0]), shared)
         _, group[rest] = connected_components(pattern[rest][:, rest], directed=False)
-        return cls(group) if np.bincount(group[rest]).max() <= _LARGEST else None
+        return cls(group) if np.bincount(group[rest]).max() <= largest else None
 
     @classmethod
     def _crossed(cls, pattern: Matrix) -> Blocks | None:
@@ -176,6 +190,14 @@ class Blocks:
     def widest(self) -> int:
         """Coordinates of the largest group."""
         return max(block.shape[1] for block in self.members)
+
+    @property
+    def functions(self) -> int:
+        """Functions of second order of a group's coordinates and the shared ones, but of the
+        latter alone: 1, s, z, z zᵀ and z sᵀ.
+        """
+        shared, own = len(self.shared), self.widest
+        return (1 + shared) * (1 + own) + own * (own + 1) // 2
 
     def root(self, precision: Matrix) -> Matrix:
         """F with F Fᵀ the inverse of a block arrow.

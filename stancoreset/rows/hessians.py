@@ -128,7 +128,7 @@ class Hessians:
 
     def blocks(self, gradient: Gradient, theta: Float, scale: Float) -> Blocks | None:
         """The groups of many parameters, found at the first point; None if they have none."""
-        tested = MANY <= len(theta) and _TESTED * len(self._tests) <= len(theta)
+        tested = len(theta) >= MANY and _TESTED * len(self._tests) <= len(theta)
         if tested and self._pattern is None:
             self._look(gradient, theta, scale)
         return self._blocks

@@ -14,7 +14,10 @@ shows terms of fourth order.
 
 With many groups R is a block arrow (`stancoreset.selection.arrows`), complete in O(p) numbers, and
 what is negative of it lies along the coordinates that groups share: rows of a group are selected
-so that they curve its log likelihood less than all of its data do. With more than a thousand
+so that they curve its log likelihood less than all of its data do. Rows that were selected in
+another way may curve a group more, and then an arrow has no room for R: what it leaves of a group,
+two intercepts' sum for one, may have no other bound. Up to a thousand coordinates R is complete
+along its axes, as it is without groups. With more than a thousand
 coordinates of any other kind R is a diagonal and the few axes that matter most, found by Lanczos'
 method: p² numbers would cost NUTS more than the rows do. The omitted part is reported, and the
 certificate sees its effect.
@@ -63,6 +66,8 @@ LEAST_CURVATURE = -1.0
 _WIDTH = 8.0
 #: Largest number of coordinates for which R is stored as a full matrix.
 MAX_DENSE = 1_000
+# What an arrow may leave of R in units of the posterior's precision, where R may be a full matrix.
+_BESIDE = 0.01
 # Number of axes stored beside the diagonal above that.
 _AXES = 100
 # Width at which a direction is quadratic to machine precision.
@@ -155,7 +160,10 @@ class ControlVariate:
     def matrix(self) -> AnyMatrix:
         """R, (p, p), sparse for many groups."""
         if self.arrow is not None:
-            return Matrix(self.arrow.matrix + sparse.diags_array(self.diagonal))
+            beside = sparse.diags_array(self.diagonal) + Matrix(
+                self.axes.T * self.curvature
+            ) @ Matrix(self.axes)
+            return Matrix(self.arrow.matrix + beside)
         return np.asarray((self.axes.T * self.curvature) @ self.axes) + np.diag(self.diagonal)
 
     def describe(self) -> dict[str, Any]:
@@ -245,49 +253,70 @@ def control_variate(
     curvature = hessian - expansion.hessian
     curvature = 0.5 * (curvature + curvature.T)
     scale = expansion.scale[columns]
-    diagonal, left_over = np.zeros(len(columns)), 0.0
-    arrow, axes, values = None, np.zeros((0, len(columns))), np.zeros(0)
-    blocks = Blocks.of(curvature) if is_sparse(curvature) else None
-    if blocks is not None:
-        curvature = Matrix(curvature)
-        least = _lowest_under(curvature, expansion.factor)
-        positive, axes, values = _positive_arrow(Matrix(curvature), blocks, expansion, scale)
-        beside = curvature - positive - Matrix(axes.T * values) @ Matrix(axes)
-        units = sparse.diags_array(scale)
-        left_over = float(abs(units @ beside @ units).max())
-        diagonal, arrow = positive.diagonal(), Arrow.of(positive, blocks)
-    elif len(columns) <= MAX_DENSE:
-        curvature = _dense(curvature)
-        try:
-            axes, values, least = _diagonal(curvature, expansion.factor)
-        except np.linalg.LinAlgError:
-            narrow = expansion.param_names[columns[np.argmin(scale)]]
-            raise ControlError(
-                f"the reference's Gaussian has hardly any spread along {narrow} (sd "
-                f"{scale.min():.2g}); expected a proper posterior: where effects can pass through "
-                "all outcomes, the density may have a pole. Group more rows together, or give "
-                "another reference="
-            ) from None
-    else:
-        curvature = _dense(curvature)
-        least = _lowest_under(curvature, expansion.factor)
-        diagonal, axes, values, left_over = _diagonal_and_axes(curvature, scale)
+    whole = _along_axes if len(columns) <= MAX_DENSE else _beside_a_diagonal
+    parts = _along_groups(curvature, expansion, scale) or whole(curvature, expansion, scale)
+    values = parts["curvature"]
     return ControlVariate(
         centre=centre,
         columns=columns,
         param_names=expansion.param_names,
         gradient=expansion.gradient - gradient,
         scale=scale,
-        axes=axes,
-        curvature=values,
         width=np.where(values < 0, _WIDTH, _UNBOUNDED),
         offset=np.zeros(len(values)),
-        diagonal=diagonal,
-        left_over=left_over,
-        least_eigenvalue=least,
         left_out=left_out,
-        arrow=arrow,
+        **parts,
     )
+
+
+def _along_groups(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> dict[str, Any]:
+    """R as an arrow; nothing if it has no such form, or must be complete and is not."""
+    blocks = Blocks.of(curvature) if is_sparse(curvature) else None
+    if blocks is None:
+        return {}
+    curvature, units = Matrix(curvature), sparse.diags_array(scale)
+    positive, axes, values = _positive_arrow(curvature, blocks, expansion, scale)
+    beside = curvature - positive - Matrix(axes.T * values) @ Matrix(axes)
+    left_over = float(abs(units @ beside @ units).max())
+    if left_over > _BESIDE and len(scale) <= MAX_DENSE:
+        return {}
+    return {
+        "axes": axes,
+        "curvature": values,
+        "diagonal": positive.diagonal(),
+        "arrow": Arrow.of(positive, blocks),
+        "left_over": left_over,
+        "least_eigenvalue": _lowest_under(curvature, expansion.factor),
+    }
+
+
+def _along_axes(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> dict[str, Any]:
+    """R by all its eigenvectors."""
+    try:
+        axes, values, least = _diagonal(_dense(curvature), expansion.factor)
+    except np.linalg.LinAlgError:
+        narrow = expansion.param_names[expansion.columns[np.argmin(scale)]]
+        raise ControlError(
+            f"the reference's Gaussian has hardly any spread along {narrow} (sd "
+            f"{scale.min():.2g}); expected a proper posterior: where effects can pass through "
+            "all outcomes, the density may have a pole. Group more rows together, or give "
+            "another reference="
+        ) from None
+    none = np.zeros(len(scale))
+    return {"axes": axes, "curvature": values, "diagonal": none, "least_eigenvalue": least}
+
+
+def _beside_a_diagonal(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> dict[str, Any]:
+    """R as a diagonal and the axes that matter most."""
+    curvature = _dense(curvature)
+    diagonal, axes, values, left_over = _diagonal_and_axes(curvature, scale)
+    return {
+        "axes": axes,
+        "curvature": values,
+        "diagonal": diagonal,
+        "left_over": left_over,
+        "least_eigenvalue": _lowest_under(curvature, expansion.factor),
+    }
 
 
 def _positive_arrow(

@@ -56,6 +56,35 @@ def test_groups_of_different_sizes_are_found():
     assert np.array_equal(np.sort(places), found.local)
 
 
+def test_districts_are_shared_where_their_schools_would_make_wide_groups():
+    """Some districts have few schools and would be groups with these: of up to 18 coordinates."""
+    rng = np.random.default_rng(3)
+    districts, schools = 30, 600
+    of_school = rng.integers(0, districts, schools)
+    size = 1 + districts + schools
+    pattern = np.eye(size)
+    pattern[0] = pattern[:, 0] = 1
+    at = np.arange(schools) + 1 + districts
+    pattern[at, 1 + of_school] = pattern[1 + of_school, at] = 1
+    assert np.bincount(of_school).min() < 18
+    found = Blocks.of(pattern)
+    assert np.array_equal(found.shared, np.arange(1 + districts))
+    assert found.widest == 1
+    assert found.functions == 32 * 2 + 1
+
+
+def test_small_groups_keep_the_coordinate_that_meets_their_others():
+    """Sharing 40 of 161 would make groups of one, and a group's functions 85 in place of 20."""
+    group = np.repeat(np.arange(40), 4)
+    star = np.eye(161)
+    star[0] = star[:, 0] = 1
+    first = 1 + 4 * group
+    star[1 + np.arange(160), first] = star[first, 1 + np.arange(160)] = 1
+    found = Blocks.of(star)
+    same_partition(found, np.append(-1, group))
+    assert (found.widest, found.functions) == (4, 20)
+
+
 def test_crossed_levels_of_the_smaller_factor_are_shared():
     rng = np.random.default_rng(2)
     rows = 6_000

@@ -480,6 +480,34 @@ def test_a_control_variate_of_groups_is_stored(tmp_path):
     assert control.describe()["arrow"] == control.arrow.size
 
 
+NORMAL_GROUPS = """
+data { int N; int J; array[N] int g; vector[N] y; }
+parameters { real mu; vector[J] a; }
+model { mu ~ normal(0, 1); a ~ normal(0, 1); y ~ normal(mu + a[g], 1); }
+"""
+
+
+@pytest.mark.parametrize("weight", [3.0, 40.0])
+def test_rows_that_curve_a_group_more_than_its_data_leave_a_complete_quadratic(weight):
+    """Rows and quadratic are the log likelihood of a Gaussian; without a part of R along one
+    group's effect, mu and all other effects would have no bound."""
+    rng, groups, each = np.random.default_rng(5), 180, 5
+    y, level = rng.normal(size=groups * each), np.repeat(np.arange(groups), each) + 1
+    data = {"N": len(y), "J": groups, "g": level, "y": y}
+    rows = sc.Coreset(np.array([0, 1]), np.array([weight, 1.0]), len(y), "uniform", 1.0, 1.0)
+    with sc.CoresetModel(stan_code=NORMAL_GROUPS, engine="stanli") as model:
+        reference = model.reference(data, draws=50, seed=1)
+        coreset = model.add_control_variate(data, rows, reference)
+        control = coreset.control
+        assert (control.arrow is None) == (weight > each)
+        assert (control.least_eigenvalue < -0.1) == (weight > each)
+        draws, a = reference.draws, reference.draws[:, 1:]
+        full = -0.5 * np.sum((y - draws[:, :1] - a[:, level - 1]) ** 2, axis=1)
+        some = -0.5 * (y[:2] - draws[:, :1] - a[:, level[:2] - 1]) ** 2 @ rows.weights
+        left = full - some - control.value(draws)
+        assert np.ptp(left) < 1e-3 * np.ptp(full)  # far out what bends upwards is flattened
+
+
 # --- whole fits --------------------------------------------------------------------------
 
 SHORT = {"show_progress": False, "max_rounds": 1}

@@ -225,13 +225,12 @@ def _standardised(draws: Float) -> Float:
 
 def _shared_functions(draws: Float, blocks: Blocks) -> Float | None:
     """One, the shared coordinates, and if draws suffice their products, (S, 1 + G …)."""
-    count, widest = draws.shape[0], blocks.widest
     shared = _standardised(draws[:, blocks.shared])
-    linear = np.column_stack([np.ones(count), shared])
+    linear = np.column_stack([np.ones(len(draws)), shared])
     first, second = np.triu_indices(shared.shape[1])
     both = np.column_stack([linear, shared[:, first] * shared[:, second]])
-    own = widest * linear.shape[1] + widest * (widest + 1) // 2
-    fits = [some for some in (both, linear) if count >= _DRAWS * (some.shape[1] + own)]
+    own = blocks.functions - linear.shape[1]
+    fits = [some for some in (both, linear) if len(draws) >= _DRAWS * (some.shape[1] + own)]
     return fits[0] if fits else None
 
 
