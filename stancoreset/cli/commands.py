@@ -229,9 +229,11 @@ def _compare(args: argparse.Namespace) -> int:
     from stancoreset.cli.pictures import write_comparison
     from stancoreset.cli.posteriors import posteriors_at
     from stancoreset.files import make_folder
+    from stancoreset.model import CoresetFit
     from stancoreset.posterior import compare, summarise
 
     posteriors = posteriors_at(args.posteriors)
+    fits = {name: fit for name, fit in posteriors.items() if isinstance(fit, CoresetFit)}
     if args.out:
         folder = make_folder("out", args.out)
         table = write_comparison(posteriors, folder, args.reference)
@@ -243,6 +245,8 @@ def _compare(args: argparse.Namespace) -> int:
     print(table.to_string(float_format=lambda v: f"{v:.4g}"))
     print()
     print(summarise(table).to_string(float_format=lambda v: f"{v:.4g}"))
+    for name, fit in fits.items():
+        print(f"\n{name}: {fit.certificate}")
     return 0
 
 
@@ -331,8 +335,8 @@ class _Speaker:
         """A stopwatch of the whole command, whose handler has imported what it needs."""
         show = False if args.quiet else None
         stages = Stages(show, on_done=self.stage, on_note=self, started=args.started)
-        stages.seconds["import"] = time.perf_counter() - args.started
-        self.stage("import", stages.seconds["import"])
+        stages.seconds["start"] = time.perf_counter() - args.started
+        self.stage("start", stages.seconds["start"])
         return stages
 
     def stage(self, name: str, seconds: float) -> None:

@@ -80,7 +80,8 @@ def _add_all(
     out: str | None,
 ) -> None:
     add = parser.add_argument
-    add("--out", default=out, required=out is None, metavar="DIR", help="folder for the results")
+    about = "folder for the results"
+    add("--out", "--output-dir", default=out, required=out is None, metavar="DIR", help=about)
     add("--engine", default="auto", choices=ENGINES, help="Stan engine")
     for name, option in options.items():
         if name not in _PYTHON_ONLY:

@@ -175,9 +175,16 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     said = capsys.readouterr().out
     assert "beta[0]" in said
     assert "laplace" in said
+    assert "run: certified: importance efficiency" in said
     assert run("compare", out, out / "laplace.nc", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["posterior"] for row in rows} == {"run", "laplace"}
+
+    again = ["--size", 30, "--output-dir", out, "--resume", "--no-plots"]
+    assert run("fit", LOGISTIC, data_file, *again, *QUICK) == 0
+    said = capsys.readouterr().out
+    assert f"{out} holds this fit, finished" in said
+    assert "  sample " not in said
 
 
 @pytest.mark.slow

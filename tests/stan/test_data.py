@@ -193,7 +193,7 @@ def test_tables(tmp_path: Path) -> None:
         np.testing.assert_array_equal(data["Z"], [[1.5, 0.5]] * 3)
         np.testing.assert_array_equal(data["L"], [[1, 2], [3, 4], [5, 6]])
         np.testing.assert_array_equal(data["y"], [1, 0, 1])
-        with pytest.raises(DataError, match=r"'name' holds 'a'"):
+        with pytest.raises(DataError, match=r"'name' holds 'a' .*expected numbers: .*--columns"):
             read_data(source)
     csv = tmp_path / "table.csv"
     frame[["y", "X.1", "X.2"]].to_csv(csv, index=False)

@@ -18,6 +18,11 @@ from stancoreset.errors import DataError
 
 __all__ = ["Value", "as_value", "is_pandas", "masked_values", "not_finite"]
 
+# What may be done about text in a column of a table.
+_CATEGORIES = (
+    ": number its categories from 1, or name the column in stancoreset.Table (--columns FILE), "
+    "which numbers them"
+)
 #: One variable's value.
 Value = int | float | NDArray[Any]
 
@@ -38,7 +43,9 @@ def as_value(name: str, value: Any) -> Value:
         array = array.astype(np.float64, copy=False)
         _require_finite(name, array)
     else:
-        raise DataError(f"data variable {name!r} {_not_numeric(array)}; expected numbers")
+        text = array.ndim == 1 and array.size and isinstance(array[0], str)
+        hint = _CATEGORIES if text else ""
+        raise DataError(f"data variable {name!r} {_not_numeric(array)}; expected numbers{hint}")
     return array.item() if array.ndim == 0 else array
 
 
