@@ -95,6 +95,11 @@ class Stages:
             tell = self._on_note or _log.warning
             tell(f"{what} will take about {seconds / 60:,.0f} minutes: {advice}")
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since `begin`, or since ``started``."""
+        return time.perf_counter() - (self._begun if self._started is None else self._started)
+
     def begin(self) -> None:
         """Start the time that `rest` completes, unless ``started`` says when it did."""
         self._begun, self._before = time.perf_counter(), sum(self.seconds.values())
@@ -107,9 +112,7 @@ class Stages:
 
     def rest(self) -> None:
         """Count what no stage has taken as a stage of its own, so that times add up."""
-        whole = time.perf_counter() - self._begun + self._before
-        if self._started is not None:
-            whole = time.perf_counter() - self._started
+        whole = self.elapsed + (self._before if self._started is None else 0.0)
         left = whole - sum(self.seconds.values())
         self.seconds[REST] = self.seconds.get(REST, 0.0) + max(0.0, left)
 

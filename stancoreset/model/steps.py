@@ -90,6 +90,9 @@ _BETTER = 0.95
 # Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
 # then selected by Hermite series, if they have such.
 _FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
+# Seconds of a fit from which NUTS on all rows is considered, gradients that tell what it takes, and
+# iterations of Stan's warm-up.
+_PATIENCE, _TIMED, _WARMUP = 60.0, 4, 1_000
 # Rows that stand for themselves, where two crossed factors have thousands of levels.
 _BESIDE = 100
 # Candidates that stand for all rows.
@@ -199,6 +202,7 @@ class Pipeline:
             else:
                 result = self.sample(reference, coreset, None if like is None else like.known)
                 if like is None:
+                    self._compare_with_all_rows(full, reference, result)
                     result, sounder = self._sound(result, judge, reference, coreset)
                     if sounder is not reference:
                         self._keep("reference", reference := sounder)
@@ -652,6 +656,29 @@ class Pipeline:
                 output_dir=plan.engine_output_dir,
                 show_progress=self.stages.show,
                 near=near,
+            )
+
+    def _compare_with_all_rows(
+        self, full: FullData, reference: Reference, result: SampleResult
+    ) -> None:
+        """Say so if NUTS on all rows takes less time than the fit has taken so far."""
+        elapsed = self.stages.elapsed
+        if elapsed < _PATIENCE or full.passes.stored is not None or not full.in_process:
+            return
+        with self.session.bind(self.checked, None) as every:
+            every.log_density_gradient(reference.draws[:1])  # the first one takes longer
+            started = time.perf_counter()
+            for draw in reference.draws[:_TIMED]:
+                every.log_density_gradient(draw[None])
+            gradient = (time.perf_counter() - started) / _TIMED
+        nuts = self.plan.nuts
+        turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
+        steps = float(np.mean(result.stats["n_steps"])) * (_WARMUP + nuts.iter_sampling)
+        seconds = gradient * steps * turns
+        if seconds < elapsed:
+            self.stages.note(
+                f"NUTS on all {full.n_obs:,} rows takes about {max(1.0, seconds):,.0f} s, less "
+                f"than this fit so far ({elapsed:,.0f} s): model.sample(data)"
             )
 
     def may_be_careful(self, near: Float | None) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -216,6 +218,25 @@ def test_draws_of_a_wrong_posterior_count_by_their_weights(mode):
         assert blind > 0.05, "densities alone do not tell a tail"
     uneven = 20.0 * rng.normal(size=1_000)
     assert unvisited_mass(draws, log_p, there, full - 0.5 * beside, uneven) == pytest.approx(blind)
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize(("ago", "told"), [(0.0, False), (3_600.0, True)])
+def test_nuts_on_all_rows_is_named_where_the_fit_takes_longer(ago, told):
+    """A tiny table, begun just now or an hour ago."""
+    y = np.random.default_rng(1).normal(size=200)
+    code = (
+        "data { int N; vector[N] y; } parameters { real m; real<lower=0> s; }"
+        " model { m ~ normal(0, 1); s ~ normal(0, 1); y ~ normal(m, s); }"
+    )
+    notes: list[str] = []
+    stages = Stages(False, on_note=notes.append, started=time.perf_counter() - ago)
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        model.fit({"N": 200, "y": y}, seed=1, stages=stages, max_rounds=1)
+    found = [note for note in notes if note.endswith("model.sample(data)")]
+    assert len(found) == told
+    pattern = r"NUTS on all 200 rows takes about [1-9] s, less than this fit so far \(3,6\d\d s\)"
+    assert all(re.match(pattern, note) for note in found), found
 
 
 @pytest.mark.fit
