@@ -11,6 +11,7 @@ from stancoreset.selection import Coreset, Projection, Remainder
 __all__ = [
     "AUTO",
     "ERROR_GOAL",
+    "FIRST_SIZE",
     "MAX_DRAWS",
     "further_draws",
     "has_helped",
@@ -26,7 +27,9 @@ AUTO = "auto"
 #: Held-out error of the log likelihood, a standard deviation in natural logarithms, that is small
 #: enough: importance weights then have the effective sample size n / (1 + 0.1²).
 ERROR_GOAL = 0.1
-_FIRST, _LARGEST, _FACTOR = 25, 1_000, 1.5
+#: Rows that are tried first.
+FIRST_SIZE = 25
+_LARGEST, _FACTOR = 1_000, 1.5
 
 # Sizes that show a trend.
 _TREND = 3
@@ -50,9 +53,9 @@ def sizes_to_try(size: int | str, projection: Projection | Remainder) -> list[in
     """
     if not isinstance(size, str):
         return [size]
-    largest = min(projection.n_obs, _LARGEST, max(_FIRST, projection.n_draws // 2))
-    turns = np.ceil(np.log(largest / _FIRST) / np.log(_FACTOR))
-    grown = np.round(_FIRST * _FACTOR ** np.arange(turns)).astype(int)
+    largest = min(projection.n_obs, _LARGEST, max(FIRST_SIZE, projection.n_draws // 2))
+    turns = np.ceil(np.log(largest / FIRST_SIZE) / np.log(_FACTOR))
+    grown = np.round(FIRST_SIZE * _FACTOR ** np.arange(turns)).astype(int)
     return [*grown[grown < largest].tolist(), largest]
 
 

@@ -46,6 +46,7 @@ from stancoreset.model.session import Session
 from stancoreset.model.settling import SETTLED, SETTLING_ITERATIONS, Settling
 from stancoreset.model.sizes import (
     ERROR_GOAL,
+    FIRST_SIZE,
     further_draws,
     has_helped,
     initial_draws,
@@ -517,6 +518,8 @@ class Pipeline:
         """Rows of every group against what its own rows leave; None if draws are too few."""
         plan, full = self.plan, view.full
         size = None if isinstance(plan.size, str) else int(plan.size)
+        if size is None and expansion.gap(view.reference) <= ERROR_GOAL:
+            size = FIRST_SIZE  # the quadratic alone is adequate, and rows cost NUTS time
         expected, blocks = expansion.expected, view.reference.gaussian.blocks
         if expected is not None and expected.q.blocks is not None:
             return select_locally(
