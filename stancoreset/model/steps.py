@@ -91,9 +91,9 @@ _BETTER = 0.95
 # Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
 # then selected by Hermite series, if they have such.
 _FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
-# Seconds of a fit from which NUTS on all rows is considered, gradients that tell what it takes, and
-# iterations of Stan's warm-up.
-_PATIENCE, _TIMED, _WARMUP = 60.0, 4, 1_000
+# Seconds of a fit from which NUTS on all rows is considered, rows beyond which it is not, gradients
+# that tell what it takes, and iterations of Stan's warm-up.
+_PATIENCE, _MILLION, _TIMED, _WARMUP = 60.0, 1_000_000, 4, 1_000
 # Rows that stand for themselves, where two crossed factors have thousands of levels.
 _BESIDE = 100
 # Candidates that stand for all rows.
@@ -666,7 +666,8 @@ class Pipeline:
     ) -> None:
         """Say so if NUTS on all rows takes less time than the fit has taken so far."""
         elapsed = self.stages.elapsed
-        if elapsed < _PATIENCE or full.passes.stored is not None or not full.in_process:
+        many = full.passes.stored is not None or full.n_obs > _MILLION
+        if elapsed < _PATIENCE or many or not self.session.in_process:
             return
         with self.session.bind(self.checked, None) as every:
             every.log_density_gradient(reference.draws[:1])  # the first one takes longer

@@ -193,8 +193,8 @@ class Blocks:
 
     @property
     def functions(self) -> int:
-        """Functions of second order of a group's coordinates and the shared ones, but of the
-        latter alone: 1, s, z, z zᵀ and z sᵀ.
+        """How many functions 1, s, z, z zᵀ and z sᵀ there are of shared coordinates s and a group's
+        z.
         """
         shared, own = len(self.shared), self.widest
         return (1 + shared) * (1 + own) + own * (own + 1) // 2

@@ -22,6 +22,8 @@ __all__ = [
     "negative_binomial",
     "ordinal_groups",
     "poisson_by_rstanarm",
+    "rasch",
+    "schools",
     "shops",
     "student_groups",
     "student_spline",
@@ -202,6 +204,28 @@ def hierarchical(n: int, number: int, seed: Seed = 0) -> Data:
     effect, x = rng.normal(size=number) * 0.8, rng.normal(size=(n, 3))
     y = _yes(rng, -1 + effect[g] + x @ [0.5, -0.5, 0.3])
     return {"N": n, "D": 3, "J": number, "X": x, "g": g + 1, "y": y}
+
+
+def rasch(people: int = 2_000, items: int = 25, seed: Seed = 1) -> Data:
+    """Binary answers of all people to all items."""
+    rng = np.random.default_rng(seed)
+    theta, beta = rng.normal(0, 1.2, people), rng.normal(0, 1, items)
+    person, item = np.repeat(np.arange(people), items), np.tile(np.arange(items), people)
+    p = 1 / (1 + np.exp(-(0.5 + theta[person] - beta[item])))
+    y = rng.binomial(1, p)
+    return {"N": len(y), "J": people, "K": items, "person": person + 1, "item": item + 1, "y": y}
+
+
+def schools(n: int = 80_000, seed: Seed = 2, number: int = 600, districts: int = 30) -> Data:
+    """Negative binomial counts in schools within districts, some with few schools."""
+    rng = np.random.default_rng(seed)
+    district, school = rng.integers(0, districts, number), rng.integers(0, number, n)
+    x = rng.normal(size=n)
+    eta = 1.0 + 0.3 * x + 0.4 * rng.normal(size=districts)[district[school]]
+    eta += 0.3 * rng.normal(size=number)[school]
+    y = rng.poisson(rng.gamma(2.0, np.exp(eta) / 2.0))
+    of_row = {"district": district[school] + 1, "school": school + 1}
+    return {"N": n, "D": districts, "S": number, **of_row, "x": x, "y": y}
 
 
 def shops(n: int = 24_000, seed: Seed = 8, number: int = 300) -> Data:

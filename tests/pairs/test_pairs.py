@@ -41,7 +41,18 @@ def extreme_rows(data: Mapping[str, Any], axes: Mapping[str, int]) -> list[int]:
 
 @pytest.mark.parametrize(
     "name",
-    some([*PAIRS, "flights_airports", "hand_hierarchical_105", "hand_shops", "hand_shops_raw"], 8),
+    some(
+        [
+            *PAIRS,
+            "flights_airports",
+            "hand_hierarchical_105",
+            "hand_rasch",
+            "hand_schools",
+            "hand_shops",
+            "hand_shops_raw",
+        ],
+        8,
+    ),
 )
 def test_the_program_is_woven_and_takes_its_data(name):
     """All rows have the declared types and shapes, and Stan takes the rows at the bounds."""
