@@ -433,9 +433,10 @@ class Pipeline:
                 found = self._of_groups(view, expansion)
             if found is not None:
                 return self._local_coreset(view, found)
-        if expansion is not None and self._is_crossed(view):
+        alone = expansion is not None and expansion.is_fitted and self._may_choose
+        if expansion is not None and (alone or self._is_crossed(view)):
             with stages("select"):
-                return self._beside_crossed(view, expansion)
+                return self._beside(view, expansion)
         kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
         if expansion is not None and expansion.expected is not None:
             kind = HERMITE
@@ -480,12 +481,13 @@ class Pipeline:
         """Whether the user asks for no method of selection."""
         return self.plan.method in _BY_GROUP and not self.plan.options
 
-    def _beside_crossed(self, view: View, expansion: Expansion) -> Coreset:
+    def _beside(self, view: View, expansion: Expansion) -> Coreset:
         """A few rows, with the weights that they have in the data.
 
-        A row that stands for others of its student curves one teacher too much: rows of two crossed
-        factors replace no others, and what the quadratic leaves of the rest is the error. Those
-        with the largest remainders are taken, or any where these are not known.
+        A row that stands for others of its student curves one teacher too much, and a row whose log
+        likelihood bends at a point makes a mode there: rows of two crossed factors, and those whose
+        derivatives say nothing, replace no others, and what the quadratic leaves of the rest is the
+        error. Those with the largest remainders are taken, or any where these are not known.
         """
         plan, full = self.plan, view.full
         left = self._remainders(view, expansion)

@@ -41,6 +41,9 @@ __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
+# Standard deviation of what derivatives leave of the log likelihood at which draws tell more, and
+# that which they may leave.
+_MUCH, _LITTLE = 1.0, 0.25
 # Pairs for each entry of a row of the averaged Hessian.
 _PAIRS_EACH = 2
 
@@ -78,6 +81,8 @@ class Expansion:
         The antithetic points over which `gradient` is an average; None if it is that at ψ₀.
     expected : Expected, optional
         Makes exact expectations; `gradient` and `hessian` are such if it is given.
+    is_fitted : bool
+        Whether gradient and Hessian are least squares at draws, which no derivatives of rows match.
     """
 
     centre: Float = field(repr=False)
@@ -92,6 +97,7 @@ class Expansion:
     param_names: tuple[str, ...] = field(repr=False)
     points: Float | None = field(default=None, repr=False)
     expected: Expected | None = field(default=None, repr=False)
+    is_fitted: bool = False
 
     def towards(self, other: Expansion, share: float) -> Expansion:
         """(1 − t) Q + t Q′ for t = `share`, around the centre of Q′, the other quadratic."""
@@ -321,7 +327,35 @@ def _projected(
     if bend is not None:
         # Between the Hessian at the centre and the averaged one the noise of the latter is less.
         found += [replace(averaged, hessian=expansion.hessian + t * bend) for t in (0.5, 1.0)]
-    return min(found, key=lambda one: one.gap(reference))
+    best = min(found, key=lambda one: one.gap(reference))
+    fitted = _fitted(averaged, reference) if best.gap(reference) > _MUCH else None
+    return fitted if fitted is not None and fitted.gap(reference) < _LITTLE else best
+
+
+def _fitted(expansion: Expansion, reference: Reference) -> Expansion | None:
+    """The quadratic by least squares at the reference's draws; None if they are too few.
+
+    Where log likelihoods bend at points, as absolute values do, second derivatives say nothing.
+    """
+    draws, p = reference.draws, len(expansion.columns)
+    first, second = np.triu_indices(p)
+    if is_sparse(expansion.hessian) or len(draws) < _DRAWS_EACH * (1 + p + len(first)):
+        return None
+    scale = expansion.scale[expansion.columns]
+    z = (draws - expansion.centre)[:, expansion.columns] / scale
+    functions = np.hstack([np.ones((len(z), 1)), z, z[:, first] * z[:, second]])
+    found = np.linalg.lstsq(functions, reference.log_likelihood)[0]
+    slope, bends = np.split(found[1:], [p])
+    bent = np.zeros((p, p))
+    bent[first, second] += bends
+    bent[second, first] += bends
+    return replace(
+        expansion,
+        gradient=slope / scale,
+        hessian=bent / np.outer(scale, scale),
+        points=None,
+        is_fitted=True,
+    )
 
 
 def _bend(expansion: Expansion, gradient: Float, points: Float) -> AnyMatrix | None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from agreement import CERTIFIED, assert_agree, exactly, of_draws
 from numpy.polynomial.hermite_e import hermegauss
 from scipy import sparse
 from seeds import reseeded
 
+import stancoreset as sc
+from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.rows import Matrix
 from stancoreset.selection import PAIRS, Expansion
-from stancoreset.selection.expansion import _bend, antithetic
+from stancoreset.selection.expansion import _bend, _fitted, antithetic
 
 SPREAD = 0.5
 
@@ -87,3 +92,71 @@ def test_a_quadratic_has_the_hessian_at_its_centre():
     points = antithetic(expansion, PAIRS, rng)
     gradient = 3.0 - points @ rows.T @ rows
     assert _bend(expansion, gradient, points) == pytest.approx(np.zeros((5, 5)), abs=1e-9)
+
+
+MEDIAN = """
+data { int N; vector[N] x; vector[N] y; }
+parameters { real a; real b; }
+model {
+  a ~ normal(0, 5); b ~ normal(0, 5);
+  for (n in 1:N) target += -abs(y[n] - a - b * x[n]);
+}
+"""
+
+
+@pytest.mark.fit
+def test_log_likelihoods_that_bend_at_points_have_a_quadratic_by_least_squares():
+    """A regression of medians, whose second derivatives are zero, against quadrature."""
+    rng = np.random.default_rng(reseeded(3))
+    count = 4_000
+    x = rng.normal(size=count)
+    y = 1.0 - 0.5 * x + rng.laplace(size=count)
+    with sc.CoresetModel(stan_code=MEDIAN, engine="stanli") as model:
+        fit = model.fit({"N": count, "x": x, "y": y}, seed=reseeded(1))
+    assert fit.certificate.verdict == "certified"
+    assert len(fit.rounds) == 1
+
+    drawn = arviz_compat.variables_of(fit.posterior)
+    grids = [
+        np.linspace(*np.mean(drawn[v]) + 6 * np.std(drawn[v]) * np.array([-1, 1]), 81) for v in "ab"
+    ]
+    a, b = (g.ravel() for g in np.meshgrid(*grids, indexing="ij"))
+    log_p = -0.5 * (a**2 + b**2) / 25
+    for at in np.array_split(np.arange(len(a)), 100):
+        log_p[at] -= np.abs(y - a[at, None] - b[at, None] * x).sum(axis=1)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    moments = {
+        name: (p @ value, np.sqrt(p @ (value - p @ value) ** 2))
+        for name, value in (("a", a), ("b", b))
+    }
+    assert_agree(of_draws(fit.posterior, "a", "b"), exactly(**moments), within=CERTIFIED)
+
+
+def test_least_squares_find_a_quadratic():
+    """Exactly, of draws in other units; too few of them find nothing."""
+    rng = np.random.default_rng(1)
+    scale, centre = np.array([0.01, 3.0, 200.0]), np.array([5.0, -1.0, 0.0])
+    root = rng.normal(size=(3, 3))
+    hessian = -(root @ root.T + np.eye(3)) / np.outer(scale, scale)
+    gradient = rng.normal(size=3) / scale
+    draws = centre + scale * rng.normal(size=(120, 3))
+    delta = draws - centre
+    value = 7.0 + delta @ gradient + 0.5 * np.einsum("si,ij,sj->s", delta, hessian, delta)
+    expansion = Expansion(
+        centre=centre,
+        columns=np.arange(3),
+        value=0.0,
+        gradient=np.zeros(3),
+        tangent=np.zeros(3),
+        hessian=np.zeros((3, 3)),
+        scale=scale,
+        factor=np.diag(scale),
+        prior_hessian=np.zeros((3, 3)),
+        param_names=tuple("abc"),
+    )
+    found = _fitted(expansion, SimpleNamespace(draws=draws, log_likelihood=value))
+    assert found.is_fitted
+    np.testing.assert_allclose(found.gradient, gradient, rtol=1e-8)
+    np.testing.assert_allclose(found.hessian, hessian, rtol=1e-8)
+    assert _fitted(expansion, SimpleNamespace(draws=draws[:99], log_likelihood=value[:99])) is None
