@@ -181,20 +181,27 @@ def test_draws_of_a_run_are_added_as_long_as_there_are_any(climbed, available, a
 
 
 @pytest.mark.parametrize(
-    ("values", "drawn", "used"),
-    [(10_000, 250, 250), (6_040, 250, 151), (10, 250, 100), (10, 90, 0)],
+    ("values", "drawn", "used", "gap"),
+    [
+        (10_000, 250, 250, 1.0),
+        (6_040, 250, 151, 1.0),
+        (10, 250, 100, 1.0),
+        (10, 90, 0, 1.0),
+        (10_000, 250, 250, 0.1),
+    ],
 )
 def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
-    monkeypatch, values, drawn, used
+    monkeypatch, values, drawn, used, gap
 ):
-    """Of 40 rows; on fewer than a hundred draws none are."""
+    """Of 40 rows; on fewer than a hundred draws none are. Where little is left few are enough."""
     seen: list[tuple[int, ...]] = []
+    sizes: list[int | None] = []
     monkeypatch.setattr(steps, "_MOST_VALUES", values)
     monkeypatch.setattr(steps, "every_row", lambda *_: ())
     monkeypatch.setattr(
         steps, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
     )
-    monkeypatch.setattr(steps, "select_on_draws", lambda *_, **__: None)
+    monkeypatch.setattr(steps, "select_on_draws", lambda *_, goal, size: sizes.append(size))
     blocks = Blocks(np.repeat(np.arange(4), 2))
     view: Any = SimpleNamespace(
         full=SimpleNamespace(n_obs=40, passes=SimpleNamespace(distinct=0)),
@@ -203,11 +210,14 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
         ),
         session=None,
     )
-    expansion: Any = SimpleNamespace(expected=None, centre=np.zeros(8), scale=np.ones(8))
+    expansion: Any = SimpleNamespace(
+        expected=None, centre=np.zeros(8), scale=np.ones(8), gap=lambda _: gap
+    )
     selection = SimpleNamespace(projection=None)
     plan = SimpleNamespace(size="auto", selection=selection, seed=1)
     Pipeline._of_groups(cast("Any", SimpleNamespace(plan=plan, checked={})), view, expansion)
     assert seen == ([(used, values)] if used else [])
+    assert sizes == ([25 if gap < 1 else None] if used else [])
 
 
 @pytest.mark.parametrize(
