@@ -127,7 +127,9 @@ class Task:
     @property
     def _all(self) -> tuple[float, ...]:
         found = self.centring
-        return () if found is None else (1.0,) * len(found.scaled) + (0.0,) * len(found.located)
+        if found is None:
+            return ()
+        return tuple(float(number < len(found.scaled)) for number in range(len(found.effects)))
 
     def centred_program(self) -> tuple[str, dict[str, Any]]:
         """The program with effects centred, and its data."""
