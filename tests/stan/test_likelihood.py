@@ -173,7 +173,6 @@ SEEN = [
     "parameters_sized_by_rows",
     "rstanarm_style",
     "spline_basis",
-    "student_copula_like",
     "sum_to_zero_contrast",
     "survey_mrp",
     "varying_intercepts_noncentred",
@@ -396,6 +395,12 @@ def test_parameters_that_only_the_prior_reads_are_not_seen(scale, seen):
     with sc.CoresetModel(stan_code=CENTRED.replace("SCALE", scale), engine="stanli") as model:
         assert model.seen == seen
         assert f"through: {', '.join(seen)} (the parameters themselves)" in model.explain_seen()
+
+
+def test_a_covariance_by_its_entries_is_seen_through_its_parameters():
+    with sc.CoresetModel(PROGRAMS / "student_copula_like.stan", engine="stanli") as model:
+        assert model.seen == ("rho", "mu", "s", "nu")
+        assert "(the parameters themselves)" in model.explain_seen()
 
 
 @pytest.mark.parametrize("rows", some(LEFT, 3))
