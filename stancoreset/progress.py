@@ -92,8 +92,12 @@ class Stages:
         NUTS will take about 50 minutes: ask for fewer draws
         """
         if seconds > _LONG:
-            tell = self._on_note or _log.warning
-            tell(f"{what} will take about {seconds / 60:,.0f} minutes: {advice}")
+            self.advise(f"{what} will take about {seconds / 60:,.0f} minutes: {advice}")
+
+    def advise(self, text: str) -> None:
+        """Say what somebody who waits may do: a note, or without `on_note` a warning in the log."""
+        tell = self._on_note or _log.warning
+        tell(text)
 
     @property
     def elapsed(self) -> float:

@@ -211,11 +211,6 @@ class RunFolder:
                 "folder, or replace what is in this one (overwrite=True, --overwrite)"
             )
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run in the folder has ended, its report included."""
-        return self.path is not None and is_complete(self.path)
-
     @contextmanager
     def remembering_failure(self) -> Iterator[None]:
         """Mark the folder if its run ends with an error of ours."""

@@ -365,8 +365,6 @@ class CoresetModel(Closing):
                 provenance["obs"] = self.program.obs
         require_csv_folder(plan.engine_output_dir, "engine_output_dir")
         folder = RunFolder.open(output_dir, provenance, resume=resume, overwrite=overwrite)
-        if resume and folder.is_finished:
-            stages.note(f"{folder.path} holds this fit, finished: it is read, and nothing computed")
         with stages("compile"):
             self._session.compile()
         if not folder.finished("reference"):

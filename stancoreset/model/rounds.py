@@ -99,6 +99,7 @@ class Rounds:
             if complete and self.pipeline.folder.path is not None:
                 there = load_fit(self.pipeline.folder.path)
                 if len(there.rounds) == len(attempts):
+                    self.pipeline.stages.note(f"{self.pipeline.folder.path} holds this fit already")
                     return there  # with its original times, not those of reading it
             return self._kept(attempts, full)
 

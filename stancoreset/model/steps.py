@@ -682,9 +682,9 @@ class Pipeline:
         steps = float(np.mean(result.stats["n_steps"])) * (_WARMUP + nuts.iter_sampling)
         seconds = gradient * steps * turns
         if seconds < elapsed:
-            self.stages.note(
+            self.stages.advise(
                 f"NUTS on all {full.n_obs:,} rows takes about {max(1.0, seconds):,.0f} s, less "
-                f"than this fit so far ({elapsed:,.0f} s): model.sample(data)"
+                f"than this fit so far ({elapsed:,.0f} s): model.sample(data) in Python"
             )
 
     def may_be_careful(self, near: Float | None) -> bool:

@@ -183,7 +183,7 @@ def test_fit_writes_everything_and_compare_reads_it(tmp_path, data_file, capsys)
     again = ["--size", 30, "--output-dir", out, "--resume", "--no-plots"]
     assert run("fit", LOGISTIC, data_file, *again, *QUICK) == 0
     said = capsys.readouterr().out
-    assert f"{out} holds this fit, finished" in said
+    assert f"{out} holds this fit already" in said
     assert "  sample " not in said
 
 

@@ -233,10 +233,18 @@ def test_nuts_on_all_rows_is_named_where_the_fit_takes_longer(ago, told):
     stages = Stages(False, on_note=notes.append, started=time.perf_counter() - ago)
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         model.fit({"N": 200, "y": y}, seed=1, stages=stages, max_rounds=1)
-    found = [note for note in notes if note.endswith("model.sample(data)")]
+    found = [note for note in notes if note.endswith("model.sample(data) in Python")]
     assert len(found) == told
     pattern = r"NUTS on all 200 rows takes about [1-9] s, less than this fit so far \(3,6\d\d s\)"
     assert all(re.match(pattern, note) for note in found), found
+
+
+def test_advice_is_a_warning_where_nobody_takes_notes(caplog):
+    notes: list[str] = []
+    Stages(False, on_note=notes.append).advise("take a walk")
+    assert (notes, caplog.messages) == (["take a walk"], [])
+    Stages(False).advise("take a walk")
+    assert caplog.messages == ["take a walk"]
 
 
 @pytest.mark.fit

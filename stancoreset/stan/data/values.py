@@ -20,8 +20,8 @@ __all__ = ["Value", "as_value", "is_pandas", "masked_values", "not_finite"]
 
 # What may be done about text in a column of a table.
 _CATEGORIES = (
-    ": number its categories from 1, or name the column in stancoreset.Table (--columns FILE), "
-    "which numbers them"
+    ": number its categories from 1, or let stancoreset.Table number them, which the command line "
+    "reads from a Parquet file with --columns"
 )
 #: One variable's value.
 Value = int | float | NDArray[Any]
