@@ -18,6 +18,10 @@ identity:
 
 where pairs are enough: of many groups a row of H has few entries, those of the group and of what
 groups share.
+
+Absolute values, as in regressions of medians, have no second derivative but at the points where
+they bend, and derivatives say nothing of their average. If few coordinates leave much, the
+projection is made of the log likelihood at draws, by least squares on 1, ψ and ψ ψᵀ.
 """
 
 from __future__ import annotations

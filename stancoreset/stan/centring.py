@@ -231,7 +231,7 @@ class Centring:
             amounts = {name: a for (which, name), a in shifts.items() if which == number}
             if amounts or (exponent and number < len(self.scaled)):
                 c = self._centred(number, values, exponent)
-                place = _shifted(self.effects[number])
+                place = self.effects[number].shifted
                 assert place is not None
                 for name, amount in amounts.items():
                     c = c + place.by(values[name].reshape(len(c), -1) @ amount.T, c.ndim)
@@ -287,7 +287,7 @@ def centring(program: n.Program) -> Centring | None:
     shifts = [
         Shift(i, what, d, *(names.fresh(f"{part}_{i + 1}_{d.name}") for part in _NAMES))
         for i, one in reversed(list(enumerate(effects)))
-        if (what := _shifted(one)) is not None
+        if (what := one.shifted) is not None
         for d in (*numbers, *(() if one in others else vectors))
     ]
     bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
@@ -329,11 +329,6 @@ def centring(program: n.Program) -> Centring | None:
         names=new,
         shifts=tuple(shifts),
     )
-
-
-def _shifted(effects: Effects | Located | Shifted) -> Shifted | None:
-    """What a shift needs to know of effects; None if there are no shifts of them."""
-    return effects if isinstance(effects, Shifted) else effects.shifted
 
 
 def _effects(program: n.Program) -> Iterator[Effects]:

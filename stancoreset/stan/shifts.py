@@ -54,6 +54,11 @@ class Shifted:
     #: Alone, they are not centred.
     climbs = False
 
+    @property
+    def shifted(self) -> Shifted:
+        """The same as of effects that may be centred as well."""
+        return self
+
     def exponents(self, _: Mapping[str, Float]) -> tuple[float, ...]:
         """How far they may be centred."""
         return (0.0,)

@@ -78,6 +78,7 @@ _OTHERS: Mapping[str, Case] = {
         {"size": 100},
         share=0.995,
     ),
+    "hand_median": _of("hand_median", simulated.medians, 0.95, 30),
     "hand_rasch": _of("hand_rasch", simulated.rasch, 0.9, 60),
     "hand_schools": _of("hand_schools", simulated.schools, 0.99, 30),
     "hand_shops": _of("hand_shops", simulated.shops, 0.0, 30),

@@ -19,6 +19,7 @@ __all__ = [
     "hierarchical",
     "logistic",
     "logistic_slopes",
+    "medians",
     "negative_binomial",
     "ordinal_groups",
     "poisson_by_rstanarm",
@@ -204,6 +205,13 @@ def hierarchical(n: int, number: int, seed: Seed = 0) -> Data:
     effect, x = rng.normal(size=number) * 0.8, rng.normal(size=(n, 3))
     y = _yes(rng, -1 + effect[g] + x @ [0.5, -0.5, 0.3])
     return {"N": n, "D": 3, "J": number, "X": x, "g": g + 1, "y": y}
+
+
+def medians(n: int = 50_000, seed: Seed = 4, number: int = 6) -> Data:
+    """Outcomes with a double exponential distribution around a linear predictor."""
+    rng = np.random.default_rng(seed)
+    x, b = rng.normal(size=(n, number)), rng.normal(0, 0.5, number)
+    return {"N": n, "D": number, "X": x, "y": 1 + x @ b + rng.laplace(0, 0.7, n)}
 
 
 def rasch(people: int = 2_000, items: int = 25, seed: Seed = 1) -> Data:

@@ -46,6 +46,7 @@ def extreme_rows(data: Mapping[str, Any], axes: Mapping[str, int]) -> list[int]:
             *PAIRS,
             "flights_airports",
             "hand_hierarchical_105",
+            "hand_median",
             "hand_rasch",
             "hand_schools",
             "hand_shops",

@@ -1,9 +1,10 @@
-"""People and items, schools within districts, by hand, against NUTS on all rows of other programs.
+"""Programs by hand against NUTS on all rows of other programs.
 
-    pytest tests/benchmarks/test_bench_ridges.py --benchmark-only -s
+    pytest tests/benchmarks/test_bench_by_hand.py --benchmark-only -s
 
-The other programs are written in coordinates without the ridge on which the first ones meet, all
-effects centred, by whoever knows where it is. They have no quadratic, and all rows.
+The other programs of people and items, and of schools within districts, are written in coordinates
+without the ridge on which the first ones meet, all effects centred, by whoever knows where it is.
+That of medians adds up absolute values row by row. They have no quadratic, and all rows.
 """
 
 from __future__ import annotations
@@ -60,7 +61,18 @@ def of_schools(data):
     return {key: data[key] for key in ("N", "D", "S", "school", "x", "y")} | {"within": within}
 
 
+MEDIANS = """
+data { int N; int D; matrix[N, D] X; vector[N] y; }
+parameters { real a; vector[D] b; real<lower=0> sigma; }
+model {
+  a ~ normal(0, 5); b ~ normal(0, 2); sigma ~ exponential(1);
+  real away = 0;
+  for (n in 1:N) away += abs(y[n] - a - X[n] * b);
+  target += -N * log(2 * sigma) - away / sigma;
+}
+"""
 OTHERS = {
+    "hand_median": (MEDIANS, dict, ("a", "b", "sigma")),
     "hand_rasch": (RASCH, dict, ("mu", "theta", "beta", "sd_theta", "sd_beta")),
     "hand_schools": (
         SCHOOLS,
@@ -76,7 +88,7 @@ def smallest_ess(posterior, names):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_effects_on_a_ridge_agree_with_all_rows(benchmark, name):
+def test_programs_by_hand_agree_with_all_rows(benchmark, name):
     other, data_of, names = OTHERS[name]
     case = CASES[name]
     data = case.data()
