@@ -47,13 +47,12 @@ class Layout:
     @classmethod
     def from_names(cls, names: Sequence[str]) -> Layout:
         """Read the layout from Stan's column names, dotted or bracketed."""
-        indices: dict[str, list[str]] = {}
+        # Computed data have millions of names.
+        written = dotted("\n".join(names)).split("\n") if names else []
         places: dict[str, list[int]] = {}
-        for place, name in enumerate(names):
-            base, _, index = dotted(name).partition(".")
-            indices.setdefault(base, []).append(index)
-            places.setdefault(base, []).append(place)
-        columns = {base: _column(indices[base], places[base]) for base in indices}
+        for place, name in enumerate(written):
+            places.setdefault(name.partition(".")[0], []).append(place)
+        columns = {base: _column(base, written, at) for base, at in places.items()}
         shapes = {base: column.shape for base, column in columns.items()}
         return cls(tuple(names), shapes, columns)
 
@@ -100,12 +99,13 @@ def _taken(rows: Float, column: np.ndarray) -> Float:
     return some.reshape(*rows.shape[:-1], *column.shape)
 
 
-def _column(indices: list[str], places: list[int]) -> np.ndarray:
-    """The column of each element in C order; an index is ``2.1``, that of a scalar is empty."""
-    if indices == [""]:
+def _column(base: str, names: Sequence[str], places: list[int]) -> np.ndarray:
+    """The column of each element in C order; an element is ``B.2.1``, a scalar has no index."""
+    written = ".".join([names[place] for place in places])
+    if written == base:
         return np.array(places[0], dtype=np.intp)
-    numbers = np.array([int(i) for i in ".".join(indices).split(".")], dtype=np.intp)
-    at = numbers.reshape(len(indices), -1).T
+    numbers = np.fromstring(written.replace(f"{base}.", ""), dtype=np.intp, sep=".")
+    at = numbers.reshape(len(places), -1).T
     column = np.empty(tuple(at.max(axis=1)), dtype=np.intp)
     column[tuple(at - 1)] = places
     return column

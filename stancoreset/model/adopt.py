@@ -63,6 +63,19 @@ class Adopted:
         frozen = "" if self.woven is None else self.woven.frozen_code
         return replace(self.original, code=self.original.density_code.rstrip() + "\n" + frozen)
 
+    @cached_property
+    def _without_density(self) -> str:
+        """The original's data with the frozen variables of weaving: no parameter, no density."""
+        assert self.woven is not None
+        tree = replace(
+            self.original.tree,
+            parameters=(),
+            transformed_parameters=(),
+            model=(),
+            generated_quantities=(),
+        )
+        return printer.program(tree).rstrip() + "\n" + self.woven.frozen_code
+
     @property
     def uses_solver(self) -> bool:
         """Whether the program solves equations numerically, which limits its precision."""
@@ -79,7 +92,10 @@ class Adopted:
         woven = self.woven
         names = {d.name for d in self.original.data}
         given = {name: value for name, value in data.items() if name in names}
-        compiled = engine.compile(self.density.code, name=self.original.name)
+        # A second executable takes a minute; in process, loops over rows are read statement by
+        # statement where there is a model, which takes a thousand times as long as the variables.
+        code = self._without_density if engine.in_process else self.density.code
+        compiled = engine.compile(code, name=self.original.name)
         with compiled.bind(given) as bound:
             found = {name: values[0] for name, values in _anywhere(bound).items()}
         types: dict[str, n.Type] = {d.name: d.type for d in self.weighted.program.data}

@@ -7,8 +7,9 @@ program satisfies at every parameter value, up to a constant,
 
 and ℓ_n depends on row n alone. The whole package relies on this, and declarations cannot show it,
 so it is checked first, at a few random points on a few random rows, which takes milliseconds in
-process. That lp(0) is the prior is checked on all rows, because a prior may depend on a single one:
-they are evaluated once at each point, some of the rows at a time. A program that fails is not used.
+process. That lp(0) is the prior is checked on all of up to 100,000 rows, and on that many of more,
+because a prior may depend on a single one: they are evaluated once at each point, some of the rows
+at a time. A program that fails is not used.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from stancoreset.engines import (
     controlled_for,
 )
 from stancoreset.errors import IdentityError
+from stancoreset.rows import MAX_ROWS_PER_CHUNK, SHOWN, shown_rows
+from stancoreset.rows.glm import rows_of
 from stancoreset.stan import StanProgram, WeightedProgram
 
 if TYPE_CHECKING:
@@ -127,8 +130,8 @@ def check_identities(
 ) -> list[Identity]:
     """Check the identities at random points on small random slices of the data.
 
-    At most 50 rows are used at a time, except for lp(0), which is evaluated on all rows, a few
-    million numbers at a time. Points without a finite density do not count. Failed identities are
+    At most 50 rows are used at a time, except for lp(0), which is evaluated on all of up to 100,000
+    rows, some at a time. Points without a finite density do not count. Failed identities are
     returned like those that passed; `require_identities` raises instead.
 
     With weights of one the program must be the `original` from which it was woven. The original
@@ -315,13 +318,17 @@ def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, f
 def _prior_on_all_rows(
     weighted: WeightedProgram, data: Mapping[str, Any], bound: _BoundTwice, thetas: Float
 ) -> float:
-    """Relative error of lp(0) of all rows, chunk by chunk, against that of one row.
+    """Relative error of lp(0) of rows, chunk by chunk, against that of one row.
 
-    Points at which a row has no density are skipped: zero times infinity is not a number.
+    Of very many rows these are some, evenly spread, and some of every pattern. Points at which a
+    row has no density are skipped: zero times infinity is not a number.
     """
+    if weighted.n_obs(data) > SHOWN:
+        shown = shown_rows(rows_of(weighted, data), SHOWN)
+        data = weighted.subset(data, shown)
     n_obs = weighted.n_obs(data)
     numbers = sum(np.size(data[name]) for name in weighted.rows)
-    length = max(1, _NUMBERS * n_obs // max(1, numbers))
+    length = max(1, min(MAX_ROWS_PER_CHUNK, _NUMBERS * n_obs // max(1, numbers)))
     one = bound.density(weighted.prior_data(data)).log_density(thetas)
     worst = 0.0
     for start in range(0, n_obs, length):

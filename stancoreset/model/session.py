@@ -45,6 +45,7 @@ from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.rows import (
     MAX_ROWS_PER_CHUNK,
+    SHOWN,
     TOLERANCE,
     ArrayChunks,
     CountedRows,
@@ -56,6 +57,7 @@ from stancoreset.rows import (
     bind_rows,
     repeats,
     row_log_lik,
+    shown_rows,
 )
 from stancoreset.rows.glm import GLM_ENOUGH, FoundGlm, find_glm, is_worth_finding, rows_of
 from stancoreset.rows.tables import LoadedRows, Source, StoredRows, content_hash
@@ -456,15 +458,33 @@ class Session:
                     original,
                     adopted.original,
                     self.program,
-                    checked,
+                    self._shown(checked, prior.n_params),
                     prior,
                     whole=woven is not None and (woven.numbered or bool(woven.frozen)),
                     threads=self.threads,
                     blocks=1 if self.engine.in_process else self.threads,
+                    of=self.program.n_obs(checked),
                 )
             self._close_witness()
             self._witness = (checked, witness)
         return self._witness[1]
+
+    def _shown(self, checked: StanData, n_params: int) -> StanData:
+        """Rows for the author's program: all, or some of very many if it must see all at once.
+
+        It computes statistics of those that it sees, and so do we of the same rows.
+        """
+        woven, program = self.adopted.woven, self.program
+        if woven is None or woven.numbered or not woven.frozen or program.n_obs(checked) <= SHOWN:
+            return checked
+        chunk = rows_of(program, checked)
+        weights = chunk.pop(program.weights)
+        rows = shown_rows(chunk, SHOWN)
+        some = program.subset(checked, rows, weights[rows])
+        some = self.adopted.complete(some, self.engine)
+        with self.density().bind(self.no_rows(some)) as bound:
+            same = bound.n_params == n_params  # a statistic may count categories or levels
+        return some if same else checked
 
     def witnessed(self, checked: StanData) -> FullDensity:
         """The full log density, computed or checked by the author's program."""

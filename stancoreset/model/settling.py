@@ -552,7 +552,7 @@ class Settling:
     def _reference(self, last: _Turn) -> Reference:
         """A reference of the last turn's draws."""
         count = self.count
-        if self.more and last.gap > _GOOD:
+        if self.more and last.gap > _SPREAD:  # much is left for rows to complete
             count = max(count, len(last.draws) - HELDOUT_DRAWS)
         reference = from_rows(self.full, last.draws, SETTLED, count, self.seed)
         return replace(reference, diverged=last.diverged > _MANY)

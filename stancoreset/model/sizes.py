@@ -18,6 +18,7 @@ __all__ = [
     "initial_draws",
     "is_adequate",
     "needs_draws",
+    "needs_no_rows",
     "sizes_to_try",
     "worth_trying",
 ]
@@ -99,6 +100,11 @@ def needs_draws(coreset: Coreset, n_draws: int) -> bool:
     """
     overfitted = coreset.heldout_error > max(_SMALL, _OVERFITTED * coreset.relative_error)
     return n_draws < MAX_DRAWS and overfitted
+
+
+def needs_no_rows(size: int | str, gap: float) -> bool:
+    """Whether the quadratic, which leaves this gap, is adequate, and the rows' number is open."""
+    return isinstance(size, str) and gap <= ERROR_GOAL
 
 
 def further_draws(n_draws: int, *, few: bool = False) -> int:

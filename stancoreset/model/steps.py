@@ -19,6 +19,7 @@ from stancoreset.engines import (
     DENSE_DRAWS,
     DENSE_PARAMETERS,
     NUTS,
+    BoundModel,
     Float,
     RowModel,
     SampleResult,
@@ -51,6 +52,7 @@ from stancoreset.model.sizes import (
     has_helped,
     initial_draws,
     needs_draws,
+    needs_no_rows,
     sizes_to_try,
     worth_trying,
 )
@@ -61,7 +63,7 @@ from stancoreset.posterior import RHAT_MIXED, Certificate, arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, fit_reference, from_rows
 from stancoreset.reference.expected import of_coefficients, row_function
-from stancoreset.rows import MANY, FullData
+from stancoreset.rows import MANY, MAX_ROWS_PER_CHUNK, FullData
 from stancoreset.selection import (
     MAX_CANDIDATES,
     AllRows,
@@ -242,8 +244,9 @@ class Pipeline:
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self._controls and isinstance(plan.reference, str) and not plan.is_gaussian
         without = settles and self._without_draws(full)
-        # Rows on disk are read for every draw; the draws can grow later, and series need none.
-        few = full.passes.stored is not None or without
+        # Every draw is a pass over all rows. Draws can grow later: series need none, and the little
+        # that a quadratic at settled draws leaves needs few.
+        few = full.passes.stored is not None or settles
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
         count = asked or initial_draws(plan.size, few=few)
         more = settles and plan.selection.draws is None and not without
@@ -453,6 +456,10 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 projection = projector.first(HELDOUT_DRAWS, tick)
             best = coreset = self.select_size(projection, controlled)
+            if expansion is not None and needs_no_rows(plan.size, gap):
+                # With few draws the rows may fit these, and are worse than none.
+                worse = best.heldout_error * projection.heldout_size > gap
+                return self._beside(view, expansion, FIRST_SIZE) if worse else best
             while needs_draws(coreset, projection.n_draws):
                 more = self._more_draws(view, projection.n_draws)
                 if more is None:
@@ -481,7 +488,7 @@ class Pipeline:
         """Whether the user asks for no method of selection."""
         return self.plan.method in _BY_GROUP and not self.plan.options
 
-    def _beside(self, view: View, expansion: Expansion) -> Coreset:
+    def _beside(self, view: View, expansion: Expansion, count: int = _BESIDE) -> Coreset:
         """A few rows, with the weights that they have in the data.
 
         A row that stands for others of its student curves one teacher too much, and a row whose log
@@ -491,7 +498,7 @@ class Pipeline:
         """
         plan, full = self.plan, view.full
         left = self._remainders(view, expansion)
-        size = min(len(left), _BESIDE if isinstance(plan.size, str) else int(plan.size))
+        size = min(len(left), count if isinstance(plan.size, str) else int(plan.size))
         chosen = np.sort(np.argpartition(-left, size - 1)[:size])
         rows = chosen if full.row_numbers is None else full.row_numbers[chosen]
         error = expansion.gap(view.reference)
@@ -520,8 +527,8 @@ class Pipeline:
         """Rows of every group against what its own rows leave; None if draws are too few."""
         plan, full = self.plan, view.full
         size = None if isinstance(plan.size, str) else int(plan.size)
-        if size is None and expansion.gap(view.reference) <= ERROR_GOAL:
-            size = FIRST_SIZE  # the quadratic alone is adequate, and rows cost NUTS time
+        if needs_no_rows(plan.size, expansion.gap(view.reference)):
+            size = FIRST_SIZE  # rows cost NUTS time
         expected, blocks = expansion.expected, view.reference.gaussian.blocks
         if expected is not None and expected.q.blocks is not None:
             return select_locally(
@@ -671,12 +678,10 @@ class Pipeline:
         many = full.passes.stored is not None or full.n_obs > _MILLION
         if elapsed < _PATIENCE or many or not self.session.in_process:
             return
-        with self.session.bind(self.checked, None) as every:
-            every.log_density_gradient(reference.draws[:1])  # the first one takes longer
-            started = time.perf_counter()
-            for draw in reference.draws[:_TIMED]:
-                every.log_density_gradient(draw[None])
-            gradient = (time.perf_counter() - started) / _TIMED
+        some = min(full.n_obs, MAX_ROWS_PER_CHUNK)
+        with full.subsample(some, np.random.default_rng(self.plan.seed)) as few:
+            rowless, these = (_timed(one, reference.draws) for one in (full.prior, few))
+        gradient = rowless + (these - rowless) * full.n_obs / some
         nuts = self.plan.nuts
         turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
         steps = float(np.mean(result.stats["n_steps"])) * (_WARMUP + nuts.iter_sampling)
@@ -791,6 +796,15 @@ class Pipeline:
             draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
+
+
+def _timed(bound: BoundModel, draws: Float) -> float:
+    """Seconds that a gradient takes."""
+    bound.log_density_gradient(draws[:1])  # the first one takes longer
+    started = time.perf_counter()
+    for draw in draws[:_TIMED]:
+        bound.log_density_gradient(draw[None])
+    return (time.perf_counter() - started) / _TIMED
 
 
 def _streams(full: FullData) -> bool:

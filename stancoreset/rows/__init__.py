@@ -14,16 +14,19 @@ from stancoreset.rows.hessians import STEP, Hessians, central_hessian
 from stancoreset.rows.log_lik import bind_rows, row_log_lik
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, ArrayChunks
 from stancoreset.rows.witness import (
+    SHOWN,
     TOLERANCE,
     FullDensity,
     StoredWitness,
     Witness,
     WitnessedDensity,
+    shown_rows,
 )
 
 __all__ = [
     "MANY",
     "MAX_ROWS_PER_CHUNK",
+    "SHOWN",
     "STEP",
     "TOLERANCE",
     "AnyMatrix",
@@ -46,4 +49,5 @@ __all__ = [
     "is_sparse",
     "repeats",
     "row_log_lik",
+    "shown_rows",
 ]

@@ -6,8 +6,8 @@ between the program and the rows; the two results may differ only by a constant 
 
 The certificate uses this witness (`WitnessedDensity`). If its evaluations cost no more than our
 own, it decides: importance weights are ratios of its densities, and a mistake of ours shows up in
-them. If ours are much cheaper (matrix products, equal rows evaluated once), or rows stay on
-disk, it evaluates a few draws, and a disagreement is an error.
+them. If ours are much cheaper (matrix products, equal rows evaluated once), rows stay on disk, or
+it must see all of very many rows at once, it evaluates a few draws, and a disagreement is an error.
 
 Rows are cut into blocks only if the data are large. Each of B blocks contains the prior once,
 
@@ -27,14 +27,22 @@ from stancoreset.engines import BoundModel, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
 from stancoreset.parallel import side_by_side
 from stancoreset.processes import give_back_memory
-from stancoreset.rows.sums import slices
+from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, slices
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
 
 if TYPE_CHECKING:
     from stancoreset.rows.full_data import FullData
     from stancoreset.stan import StanProgram, WeightedProgram
 
-__all__ = ["Comparison", "FullDensity", "StoredWitness", "Witness", "WitnessedDensity"]
+__all__ = [
+    "SHOWN",
+    "Comparison",
+    "FullDensity",
+    "StoredWitness",
+    "Witness",
+    "WitnessedDensity",
+    "shown_rows",
+]
 
 #: Largest difference between two log densities, relative to their magnitude, due to rounding.
 TOLERANCE = 1e-8
@@ -45,6 +53,9 @@ _FEW, _FEW_STORED = 5, 10
 _NUMBERS, _KEPT = 250_000, 2_000_000
 # Rows on disk that the author's program evaluates: about so many, and some of every pattern.
 _ROWS = 250_000
+#: The same in memory where it must see all rows at once: loops over rows, which stanli reads one by
+#: one, take 0.05 ms for each of 20,000 rows and 0.1 ms for each of 200,000.
+SHOWN = 100_000
 # Largest number of patterns of zeros and levels per chunk whose first rows it evaluates.
 _PATTERNS = 1_000
 
@@ -78,7 +89,8 @@ class Witness:
 
     `data` are those of the weighted program, and `prior` is that program without rows. The author's
     program must see all rows at once (`whole`) if it computes statistics of them or selects rows by
-    number; otherwise it sees at least `blocks` blocks of them, `threads` at the same time.
+    number; otherwise it sees at least `blocks` blocks of them, `threads` at the same time. The rows
+    may be some `of` as many.
     """
 
     def __init__(
@@ -92,6 +104,7 @@ class Witness:
         whole: bool,
         threads: int,
         blocks: int = 1,
+        of: int | None = None,
     ) -> None:
         self._compiled = compiled
         self._names = [declared.name for declared in original.data]
@@ -104,8 +117,10 @@ class Witness:
         self.prior = prior
         self._threads = threads
         self.n_obs = weighted.n_obs(data)
+        self.of = of or self.n_obs
         numbers = sum(np.size(data[name]) for name in weighted.rows)
-        wanted = 1 if whole else max(blocks, -(-numbers // _NUMBERS))
+        few = max(-(-numbers // _NUMBERS), -(-self.n_obs // MAX_ROWS_PER_CHUNK))
+        wanted = 1 if whole else max(blocks, few)
         self._keeps = numbers <= _KEPT
         self._cuts = slices(self.n_obs, min(wanted, self.n_obs))
         self._few: list[Density] | None = None
@@ -150,7 +165,7 @@ class Witness:
         Ours are for the rows as weighted in `data`.
         """
         error = _disagreement(self.log_density(draws), ours)
-        return Comparison(error, len(draws), self.n_obs, self.n_obs)
+        return Comparison(error, len(draws), self.n_obs, self.of)
 
     def _bind(self, bind: Callable[[StanData], Any]) -> list[Any]:
         return side_by_side(lambda cut: bind(self._rows(cut)), self._cuts, self._threads)
@@ -237,13 +252,17 @@ class _Pair:
         if self.weights not in self.author.names:  # which the author's program does not use
             chunk = {name: value for name, value in chunk.items() if name != self.weights}
         if self.share < 1:
-            length = row_count(chunk)
-            some = np.linspace(0, length - 1, int(self.share * length)).astype(np.int64)
-            rows = np.union1d(some, _patterns(chunk))
+            rows = shown_rows(chunk, int(self.share * row_count(chunk)))
             chunk = {name: value[rows] for name, value in chunk.items()}
         theirs, priors = self.author.evaluate(method, chunk, draws)
         ours, contained = self.kernel.evaluate(method, chunk, draws)
         return theirs, ours, row_count(chunk), priors - contained
+
+
+def shown_rows(chunk: Mapping[str, Any], count: int) -> NDArray[np.int64]:
+    """Numbers of `count` of the rows, evenly spread, and of some of each pattern."""
+    some = np.linspace(0, row_count(chunk) - 1, count).astype(np.int64)
+    return np.union1d(some, _patterns(chunk))
 
 
 def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
@@ -285,9 +304,9 @@ class WitnessedDensity:
     """The full log density at a certificate's draws, by the author's program or checked by it.
 
     `full` is our evaluation, on all rows; without a `witness`, because not all rows are available,
-    it is used unchecked. If the data have weights, which the author's program does not use, `unit`
-    is our evaluation with weights of one. The `tolerance` is larger if the program solves equations
-    numerically.
+    it is used unchecked. If the data have weights, which the author's program does not use, or it
+    sees some of the rows only, `unit` is our evaluation of what it sees. The `tolerance` is larger
+    if the program solves equations numerically.
     """
 
     full: FullData
@@ -329,7 +348,7 @@ class WitnessedDensity:
             at = _spread(len(draws), _FEW)
             ours = self.full.log_density(draws[at])
             self._constant = _constant(ours, theirs[at])
-            n_obs = self.witness.n_obs
+            n_obs = self.witness.of
             error = _disagreement(theirs[at], ours)
             self.comparison = Comparison(error, len(draws), n_obs, n_obs, decides=True)
         return theirs + self._constant

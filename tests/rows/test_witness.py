@@ -403,7 +403,7 @@ def test_support_that_differs_is_a_disagreement() -> None:
 
     class Author(Witness):
         def __init__(self) -> None:
-            self.n_obs = 3
+            self.n_obs = self.of = 3
 
         def log_density(self, draws: np.ndarray) -> np.ndarray:
             return np.where(draws[:, 0] > 0, 0.0, -np.inf)
