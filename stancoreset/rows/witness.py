@@ -260,9 +260,11 @@ class _Pair:
 
 
 def shown_rows(chunk: Mapping[str, Any], count: int) -> NDArray[np.int64]:
-    """Numbers of `count` of the rows, evenly spread, and of some of each pattern."""
+    """Numbers of `count` of the rows, evenly spread, the extreme ones, and some of each pattern."""
     some = np.linspace(0, row_count(chunk) - 1, count).astype(np.int64)
-    return np.union1d(some, _patterns(chunk))
+    columns = [np.reshape(value, (len(value), -1)) for value in chunk.values() if len(value)]
+    extreme = [end(column, axis=0) for column in columns for end in (np.argmin, np.argmax)]
+    return np.unique(np.concatenate([some, _patterns(chunk), *extreme]))
 
 
 def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:

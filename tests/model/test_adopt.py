@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +18,13 @@ from weave_data import make_data, obs_of
 import stancoreset as sc
 from stancoreset.cli.commands import main
 from stancoreset.engines import CompiledWithControl, controlled_for, resolve_engine
-from stancoreset.errors import DataError, IdentityError, WeaveError
+from stancoreset.errors import (
+    DataError,
+    IdentityError,
+    ProgramError,
+    StancoresetError,
+    WeaveError,
+)
 from stancoreset.model.adopt import adopt
 from stancoreset.model.identities import check_identities
 from stancoreset.posterior import arviz as arviz_compat
@@ -125,6 +134,28 @@ model { a ~ normal(0, 5); b ~ normal(0, 5); s ~ exponential(1); y ~ student_t(4,
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         np.testing.assert_allclose(model.read(data)["z"], (x - x.mean()) / x.std(ddof=1))
         assert model.identities(data)["passed"].all()
+
+
+@pytest.mark.slow
+def test_frozen_variables_need_no_density():
+    """In process a program without parameters computes them; elsewhere one with a density does."""
+    engine, seen = resolve_engine("stanli"), 0
+    elsewhere: Any = SimpleNamespace(in_process=False, compile=engine.compile)
+    for path in sorted((Path(__file__).parents[1] / "stan" / "weave_programs").glob("*.stan")):
+        code = path.read_text()
+        with suppress(WeaveError, ProgramError):
+            adopted = adopt(StanProgram.from_code(code), obs_of(code))
+            if adopted.woven is not None and adopted.woven.frozen:
+                checked = adopted.weighted.check(make_data(code))
+                try:
+                    whole = adopted.complete(checked, elsewhere)
+                except StancoresetError:  # stanli has no such density
+                    continue
+                found = adopted.complete(checked, engine)
+                for key in adopted.woven.frozen:
+                    np.testing.assert_array_equal(found[key], whole[key], err_msg=path.stem)
+                seen += 1
+    assert seen > 50
 
 
 @pytest.mark.cmdstan

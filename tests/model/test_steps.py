@@ -30,6 +30,7 @@ from stancoreset.model.sizes import (
     MAX_DRAWS,
     further_draws,
     initial_draws,
+    needs_no_rows,
     sizes_to_try,
     worth_trying,
 )
@@ -458,3 +459,26 @@ def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, 
         assert np.allclose(near, points)
     else:
         assert np.array_equal(near, pipeline.near(reference))
+
+
+def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch):
+    """Where the quadratic alone is adequate; a few draws may tell the wrong rows."""
+    select_size = Pipeline.select_size
+
+    def badly(self: Pipeline, *given: Any) -> Coreset:
+        return replace(select_size(self, *given), heldout_error=9.0)
+
+    monkeypatch.setattr(Pipeline, "select_size", badly)
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
+        fit = model.fit(logistic_data(20_000), seed=reseeded(1), max_rounds=1)
+    assert fit.coreset.size == 25
+    assert np.all(fit.coreset.weights == 1)
+    assert fit.coreset.heldout_error < 0.1
+    assert fit.certificate.verdict == "certified"
+
+
+@pytest.mark.parametrize(
+    ("size", "gap", "expected"), [("auto", 0.1, True), ("auto", 0.2, False), (25, 0.01, False)]
+)
+def test_no_rows_are_needed_where_the_quadratic_is_adequate(size, gap, expected):
+    assert needs_no_rows(size, gap) == expected

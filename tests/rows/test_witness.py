@@ -14,6 +14,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Density, StanData
 from stancoreset.engines.stanli import StanliCompiled
 from stancoreset.errors import IdentityError
+from stancoreset.model import session as session_room
 from stancoreset.model.adopt import adopt
 from stancoreset.model.session import Session
 from stancoreset.rows import Costs
@@ -35,6 +36,9 @@ data { int<lower=1> N; vector[N] x; vector[N] y; }
 parameters { real a; real b; real<lower=0> s; }
 model { a ~ normal(0, 2); b ~ normal(0, 1); s ~ exponential(1); y ~ normal(a + b * x, s); }
 """
+CENTRED = NORMAL.replace("parameters", "transformed data { real m = mean(x); } parameters").replace(
+    "a + b * x", "a + b * (x - m)"
+)
 OTHER = NORMAL.replace("a + b * x", "a + b * x + 0.05 * square(x)")
 
 
@@ -280,14 +284,13 @@ class TestWitness:
 
     @pytest.mark.slow
     def test_large_data_are_cut_and_statistics_of_all_rows_are_not(self) -> None:
-        centred = NORMAL.replace("parameters", "transformed data { real m = mean(x); } parameters")
-        centred = centred.replace("a + b * x", "a + b * (x - m)")
         data = _normal(700_000)
-        for code, blocks in ((NORMAL, 6), (centred, 1)):
+        for code, blocks, rows in ((NORMAL, 22, 700_000), (CENTRED, 1, 100_000)):
             model = sc.CoresetModel(stan_code=code, engine="stanli", glm=False)
             witness = model._session.witness(model.read(data))
             assert isinstance(witness, Witness)
             assert len(witness._cuts) == blocks
+            assert rows <= witness.n_obs <= rows + 10
             model.close()
 
     @pytest.mark.fit
@@ -328,6 +331,66 @@ class TestWitness:
         assert "part 2: the program as written" in merged.certificate.witness
         kept = model.merge([model.keep(*fit) for fit in fits], size=20, seed=reseeded(1))
         assert kept.certificate.witness == ""  # the rows are not at hand
+
+
+class TestSomeOfVeryMany:
+    """A program that computes means of all rows would read very many of them at once."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(session_room, "SHOWN", 100)
+
+    def test_log_density_by_hand(self) -> None:
+        """The mean is that of the rows which both see."""
+        session, data = _session(CENTRED), _normal()
+        checked = session.read(data)
+        witness = session.witness(checked)
+        assert isinstance(witness, Witness)
+        points = np.random.default_rng(2).normal(size=(4, 3)) * 0.3
+        x, y = np.asarray(witness.data["x"]), np.asarray(witness.data["y"])
+        assert 100 <= len(x) <= 110
+        assert {min(x), max(x)} == {min(data["x"]), max(data["x"])}
+        given = {"x": x - x.mean(), "y": y}
+        expected = _differences(_by_hand(given, points))
+        np.testing.assert_allclose(
+            _differences(witness.log_density(points)), expected, rtol=1e-9, atol=1e-9
+        )
+        unit = session.witnessed(checked).unit  # type: ignore[attr-defined]
+        np.testing.assert_allclose(
+            _differences(unit().log_density(points)), expected, rtol=1e-9, atol=1e-9
+        )
+        session.close()
+
+    @pytest.mark.fit
+    def test_right_one_is_certified(self) -> None:
+        model = sc.CoresetModel(stan_code=CENTRED, engine="stanli")
+        fit = model.fit(_normal(), size=20, seed=reseeded(1), max_rounds=1)
+        assert fit.certificate.verdict == "certified"
+        assert "of 400 rows at 5 draws" in fit.certificate.witness
+
+    def test_wrong_one_is_an_error(self) -> None:
+        data = _normal()
+        model = sc.CoresetModel(stan_code=CENTRED, engine="stanli", glm=False)
+        other = CENTRED.replace("- m)", "- 1.1 * m)")
+        model._session.adopted = replace(model._adopted, original=StanProgram.from_code(other))
+        checked = model.read(data)
+        density = model._session.witnessed(checked)
+        with pytest.raises(IdentityError, match="differ by a relative"):
+            density(np.random.default_rng(2).normal(size=(6, 3)) * 0.3)
+        model.close()
+
+    def test_numbered_rows_are_all_shown(self) -> None:
+        """Rows that are selected by number are no part of others."""
+        numbered = CENTRED.replace("y ~ normal(a + b * (x - m), s);", "").replace(
+            "s ~ exponential(1);",
+            "s ~ exponential(1); y[1:200] ~ normal(a + b * (x[1:200] - m), s);"
+            " y[201:N] ~ normal(a - m, s);",
+        )
+        session = _session(numbered)
+        assert session.adopted.woven.numbered  # type: ignore[union-attr]
+        witness = session.witness(session.read(_normal()))
+        assert witness.n_obs == 400  # type: ignore[union-attr]
+        session.close()
 
 
 class TestOnDisk:
