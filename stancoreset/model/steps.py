@@ -320,7 +320,8 @@ class Pipeline:
         else:
             coreset = self.select(view, controlled)
         if controlled is not None:
-            coreset = controlled.completed(coreset, view.reference)
+            with self.stages("select"):
+                coreset = controlled.completed(coreset, view.reference)
             seen = session.seen(self.checked, reference.draws[:3])
             require_equal(session, self.checked, coreset, reference.draws[:3], seen)
         return replace(

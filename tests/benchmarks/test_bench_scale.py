@@ -7,6 +7,13 @@
 of its own, whose peak memory is measured; the baselines are one read of the same file, and
 NUTS on all rows in memory: of 10^5 rows measured, of more rows extrapolated, in proportion to
 their number (gradients of more rows take no less for each row).
+
+    pytest tests/benchmarks/test_bench_scale.py --benchmark-only -s -k by_brms
+
+fits programs of brms that are no matrix product, in memory (``STANCORESET_BENCH_BRMS=200000``
+rows; half a million by default). NUTS on all rows is timed by its gradient, for as many of them as
+NUTS takes of the coreset after warm-up. The zero-inflated one is compared with maximum likelihood
+in numpy, which knows nothing of Stan; of so many rows the prior says nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +28,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pairs.simulated import zero_inflated
+from scipy import optimize
 
 from stancoreset.parallel import available_cores
 from stancoreset.rows.glm.kernel import GlmKernel
@@ -199,8 +208,8 @@ def file(request, tmp_path_factory):
 
 
 def child(code: str, *arguments: str) -> str:
-    root = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "PYTHONPATH": root}
+    tests = Path(__file__).resolve().parents[1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests)])}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment
     )
@@ -239,6 +248,110 @@ def test_rows_on_disk_end_to_end(benchmark, file, seconds_a_row):
         f"{result['times_faster']:.0f} times slower"
     )
     assert result["verdict"] == "certified"
+
+
+# --- programs of brms ----------------------------------------------------------------------
+
+BRMS = {
+    "zero_inflated": "rwm_hospital",
+    "negative_binomial": "murders_states",
+    "student_spline": "nlswork_student",
+    "weibull_groups": "prostate_weibull",
+    "ordinal_groups": "chem97_ordinal",
+}
+OF_BRMS = textwrap.dedent(
+    """
+    import json, re, sys, time
+    import numpy as np
+    import stancoreset as sc
+    from pairs import simulated
+    from pairs.cases import CASES
+    from stancoreset.posterior.arviz import variables_of
+
+    name, program, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    data = getattr(simulated, name)(n=rows)
+    model = sc.CoresetModel(CASES[program].program, engine="stanli")
+    started, worked = time.perf_counter(), time.process_time()
+    fit = model.fit(data, seed=1)
+    seconds, processor = time.perf_counter() - started, time.process_time() - worked
+    peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
+    full = model._session.full_data(model.read(data))
+    at = fit.reference.draws[:1]
+    full.log_density_gradient(at)
+    timed = time.perf_counter()
+    for _ in range(3):
+        full.log_density_gradient(at)
+    drawn = {k: np.asarray(v) for k, v in variables_of(fit.posterior).items()}
+    posterior = {k: v.reshape(-1, *v.shape[2:]) for k, v in drawn.items()}
+    print(json.dumps({
+        "seconds": seconds,
+        "processor": processor,
+        "peak": peak,
+        "gradient": (time.perf_counter() - timed) / 3,
+        "verdict": fit.certificate.verdict,
+        "share": fit.rounds[0].ess / fit.rounds[0].n_draws,
+        "rounds": len(fit.rounds),
+        "size": fit.coreset.size,
+        "witness": fit.certificate.witness,
+        "passes": dict(fit.passes),
+        "timings": {k: round(v, 1) for k, v in fit.timings.items()},
+        "means": {k: v.mean(axis=0).tolist() for k, v in posterior.items() if v.size < 100_000},
+        "sds": {k: v.std(axis=0).tolist() for k, v in posterior.items() if v.size < 100_000},
+    }))
+    """
+)
+
+
+def zero_inflated_by_maximum_likelihood(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes, intercept of centred predictors and zero inflation, with their standard errors."""
+    data = zero_inflated(n=rows)
+    x, y = np.asarray(data["X"])[:, 1:], np.asarray(data["Y"])
+    x = np.column_stack([x - x.mean(axis=0), np.ones(rows)])
+    none = y == 0
+
+    def lost(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        rate, share = np.exp(x @ theta[:-1]), 1 / (1 + np.exp(-theta[-1]))
+        still = (1 - share) * np.exp(-rate)
+        zero = share + still
+        value = np.log(zero[none]).sum() + (np.log1p(-share) + y * np.log(rate) - rate)[~none].sum()
+        slope = np.where(none, -still / zero * rate, y - rate)
+        of_share = np.where(none, (1 - np.exp(-rate)) / zero, -1 / (1 - share))
+        of_share = of_share.sum() * share * (1 - share)
+        return -value / rows, -np.append(x.T @ slope, of_share) / rows
+
+    found = optimize.minimize(lost, np.zeros(x.shape[1] + 1), jac=True, method="BFGS", tol=1e-9).x
+    step = 1e-4 * np.eye(len(found))
+    bent = np.array([(lost(found + h)[1] - lost(found - h)[1]) / 2e-4 for h in step]) * rows
+    return found, np.sqrt(np.diag(np.linalg.inv(0.5 * (bent + bent.T))))
+
+
+@pytest.mark.parametrize("name", BRMS)
+def test_rows_by_brms(benchmark, name):
+    """A fit with the defaults, of a program that Stan itself evaluates."""
+    rows = int(os.environ.get("STANCORESET_BENCH_BRMS", "500000"))
+    found = benchmark.pedantic(child, args=(OF_BRMS, name, BRMS[name], str(rows)), rounds=1)
+    result = json.loads(found)
+    nuts = result["passes"]["nuts_gradients"] * result["gradient"]
+    benchmark.extra_info.update(result, nuts=nuts)
+    print(
+        f"\n{name}, {rows:,} rows: {result['seconds']:.0f} s ({result['processor']:.0f} of the "
+        f"processor), peak {result['peak']:,.0f} MB, {result['verdict']}, {result['rounds']} "
+        f"round(s), {result['size']} rows, {result['share']:.2%}, cost "
+        f"{result['passes']['cost']:,.0f}; NUTS on all rows {nuts / 3600:.1f} h\n"
+        f"{result['timings']}\n{result['witness']}"
+    )
+    assert result["verdict"] == "certified"
+    if name == "zero_inflated":
+        truth, error = zero_inflated_by_maximum_likelihood(rows)
+        means, sds = result["means"], result["sds"]
+        mean = np.array([*means["b"], means["Intercept"], means["zi"]])
+        sd = np.array([*sds["b"], sds["Intercept"], sds["zi"]])
+        share = 1 / (1 + np.exp(-truth[-1]))
+        truth[-1], error[-1] = share, error[-1] * share * (1 - share)
+        apart, ratio = (mean - truth) / error, sd / error
+        print(f"maximum likelihood: means {np.abs(apart).max():.3f} sd apart, sds {ratio.round(3)}")
+        assert np.abs(apart).max() < 0.1
+        assert np.abs(ratio - 1).max() < 0.1
 
 
 # --- a real table --------------------------------------------------------------------------
