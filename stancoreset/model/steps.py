@@ -244,9 +244,10 @@ class Pipeline:
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self._controls and isinstance(plan.reference, str) and not plan.is_gaussian
         without = settles and self._without_draws(full)
-        # Every draw is a pass over all rows. Draws can grow later: series need none, and the little
-        # that a quadratic at settled draws leaves needs few.
-        few = full.passes.stored is not None or settles
+        # Every draw is a pass over all rows, those on disk are read for it. The draws can grow later:
+        # series need none, and the little that a quadratic at settled draws leaves needs few.
+        little = without or (settles and isinstance(plan.size, str))
+        few = full.passes.stored is not None or little
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
         count = asked or initial_draws(plan.size, few=few)
         more = settles and plan.selection.draws is None and not without
@@ -457,7 +458,7 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 projection = projector.first(HELDOUT_DRAWS, tick)
             best = coreset = self.select_size(projection, controlled)
-            if expansion is not None and needs_no_rows(plan.size, gap):
+            if expansion is not None and self._may_choose and needs_no_rows(plan.size, gap):
                 # With few draws the rows may fit these, and are worse than none.
                 worse = best.heldout_error * projection.heldout_size > gap
                 return self._beside(view, expansion, FIRST_SIZE) if worse else best
