@@ -244,8 +244,8 @@ class Pipeline:
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self._controls and isinstance(plan.reference, str) and not plan.is_gaussian
         without = settles and self._without_draws(full)
-        # Every draw is a pass over all rows, which are read anew if they stay on disk. The draws can
-        # grow: series need none, and the little that a quadratic at settled draws leaves needs few.
+        # Every draw is a pass over all rows, those on disk are read for it. The draws can grow:
+        # series need none, and the little that a quadratic at settled draws leaves needs few.
         little = without or (settles and isinstance(plan.size, str))
         few = full.passes.stored is not None or little
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
