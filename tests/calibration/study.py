@@ -129,6 +129,7 @@ ARMS: dict[str, Arm] = {
         {"max_rounds": 1, "control_variate": False}, (40, 160), (1,), (1.0, 0.3)
     ),
     "refined": Arm({}, (10,), (1,)),
+    "defaults": Arm({}, ("auto",), (1, 2, 3), sampler={}),
     **OF_MANY,
 }
 
