@@ -146,7 +146,7 @@ def check_identities(
     with _BoundTwice(weighted, engine) as bound:
         thetas = random_points(bound.density(setting.rows_a), points, rng)
         found = _errors(setting, bound, thetas)
-        found["prior"] = max(found["prior"], _prior_on_all_rows(weighted, data, bound, thetas))
+        found["prior"] = max(found["prior"], _prior_on_rows(weighted, data, bound, thetas))
         if original is not None:
             rows: Mapping[str, Any]
             if numbered:
@@ -315,7 +315,7 @@ def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, f
     }
 
 
-def _prior_on_all_rows(
+def _prior_on_rows(
     weighted: WeightedProgram, data: Mapping[str, Any], bound: _BoundTwice, thetas: Float
 ) -> float:
     """Relative error of lp(0) of rows, chunk by chunk, against that of one row.

@@ -250,8 +250,8 @@ class Pipeline:
         without = settles and self._without_draws(full)
         # Every draw is a pass over all rows, those on disk are read for it. The draws can grow:
         # series need none, and the little that a quadratic at settled draws leaves needs few.
-        little = without or (settles and isinstance(plan.size, str))
-        few = full.passes.stored is not None or little
+        searched = settles and isinstance(plan.size, str)
+        few = full.passes.stored is not None or without or searched
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
         count = asked or initial_draws(plan.size, few=few)
         more = settles and plan.selection.draws is None and not without
@@ -475,7 +475,8 @@ class Pipeline:
                 if not has_helped(coreset, before):
                     break
             worse = best.heldout_error * projection.heldout_size > gap
-        if controlled is not None and worse and gap <= _ALONE and self._leaves_rows_open:
+        searched = self._may_choose and isinstance(plan.size, str)
+        if controlled is not None and worse and gap <= _ALONE and searched:
             # Rows may fit few draws, or curve what is flat, and the quadratic is good without.
             with stages("select"):
                 return self._beside(view, controlled.expansion, FIRST_SIZE)
@@ -495,11 +496,6 @@ class Pipeline:
     def _may_choose(self) -> bool:
         """Whether the user asks for no method of selection."""
         return self.plan.method in _BY_GROUP and not self.plan.options
-
-    @property
-    def _leaves_rows_open(self) -> bool:
-        """Whether the user asks for no number of rows, and for no method."""
-        return self._may_choose and isinstance(self.plan.size, str)
 
     def _beside(self, view: View, expansion: Expansion, count: int = _BESIDE) -> Coreset:
         """A few rows, with the weights that they have in the data.

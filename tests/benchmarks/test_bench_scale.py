@@ -12,8 +12,8 @@ their number (gradients of more rows take no less for each row).
 
 fits programs of brms that are no matrix product, in memory (``STANCORESET_BENCH_BRMS=200000``
 rows; half a million by default). NUTS on all rows is timed by its gradient, for as many of them as
-NUTS takes of the coreset after warm-up. The zero-inflated one is compared with maximum likelihood
-in numpy, which knows nothing of Stan; of so many rows the prior says nothing.
+NUTS takes of the coreset after warm-up. Slopes, shapes and scales are compared with maximum
+likelihood in numpy (`maximum_likelihood.py`), which knows nothing of Stan.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pairs.simulated import zero_inflated
-from scipy import optimize
+from maximum_likelihood import FAMILIES
+from pairs import simulated
 
 from stancoreset.parallel import available_cores
 from stancoreset.rows.glm.kernel import GlmKernel
@@ -302,29 +302,6 @@ OF_BRMS = textwrap.dedent(
 )
 
 
-def zero_inflated_by_maximum_likelihood(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes, intercept of centred predictors and zero inflation, with their standard errors."""
-    data = zero_inflated(n=rows)
-    x, y = np.asarray(data["X"])[:, 1:], np.asarray(data["Y"])
-    x = np.column_stack([x - x.mean(axis=0), np.ones(rows)])
-    none = y == 0
-
-    def lost(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        rate, share = np.exp(x @ theta[:-1]), 1 / (1 + np.exp(-theta[-1]))
-        still = (1 - share) * np.exp(-rate)
-        zero = share + still
-        value = np.log(zero[none]).sum() + (np.log1p(-share) + y * np.log(rate) - rate)[~none].sum()
-        slope = np.where(none, -still / zero * rate, y - rate)
-        of_share = np.where(none, (1 - np.exp(-rate)) / zero, -1 / (1 - share))
-        of_share = of_share.sum() * share * (1 - share)
-        return -value / rows, -np.append(x.T @ slope, of_share) / rows
-
-    found = optimize.minimize(lost, np.zeros(x.shape[1] + 1), jac=True, method="BFGS", tol=1e-9).x
-    step = 1e-4 * np.eye(len(found))
-    bent = np.array([(lost(found + h)[1] - lost(found - h)[1]) / 2e-4 for h in step]) * rows
-    return found, np.sqrt(np.diag(np.linalg.inv(0.5 * (bent + bent.T))))
-
-
 @pytest.mark.parametrize("name", BRMS)
 def test_rows_by_brms(benchmark, name):
     """A fit with the defaults, of a program that Stan itself evaluates."""
@@ -341,16 +318,11 @@ def test_rows_by_brms(benchmark, name):
         f"{result['timings']}\n{result['witness']}"
     )
     assert result["verdict"] == "certified"
-    if name == "zero_inflated":
-        truth, error = zero_inflated_by_maximum_likelihood(rows)
-        means, sds = result["means"], result["sds"]
-        mean = np.array([*means["b"], means["Intercept"], means["zi"]])
-        sd = np.array([*sds["b"], sds["Intercept"], sds["zi"]])
-        share = 1 / (1 + np.exp(-truth[-1]))
-        truth[-1], error[-1] = share, error[-1] * share * (1 - share)
-        apart, ratio = (mean - truth) / error, sd / error
-        print(f"maximum likelihood: means {np.abs(apart).max():.3f} sd apart, sds {ratio.round(3)}")
-        assert np.abs(apart).max() < 0.1
+    for what, (mean, error) in FAMILIES[name].fit(getattr(simulated, name)(n=rows)).items():
+        apart = np.abs((np.array(result["means"][what]) - mean) / error).max()
+        ratio = np.array(result["sds"][what]) / error
+        print(f"maximum likelihood, {what}: {apart:.3f} errors apart, sds {ratio.round(3)} of them")
+        assert apart < 0.1
         assert np.abs(ratio - 1).max() < 0.1
 
 

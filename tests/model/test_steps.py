@@ -461,16 +461,25 @@ def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, 
         assert np.array_equal(near, pipeline.near(reference))
 
 
-def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch):
-    """Where the quadratic alone is adequate; a few draws may tell the wrong rows."""
+@pytest.mark.parametrize(
+    ("alone", "options", "selected"),
+    [(0.3, {}, False), (0.0, {}, True), (0.3, {"size": 25}, True), (0.3, {"method": "giga"}, True)],
+    ids=["worse", "poor_alone", "size", "method"],
+)
+def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, options, selected):
+    """Where the quadratic alone is good, and the user asks neither for a number nor a method."""
     select_size = Pipeline.select_size
+    monkeypatch.setattr(steps, "_ALONE", alone)
 
     def badly(self: Pipeline, *given: Any) -> Coreset:
-        return replace(select_size(self, *given), heldout_error=9.0)
+        return replace(select_size(self, *given), heldout_error=9.0, relative_error=9.0)
 
     monkeypatch.setattr(Pipeline, "select_size", badly)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
-        fit = model.fit(logistic_data(20_000), seed=reseeded(1), max_rounds=1)
+        fit = model.fit(logistic_data(20_000), seed=reseeded(1), max_rounds=1, **options)
+    if selected:
+        assert np.all(fit.coreset.weights > 1)
+        return
     assert fit.coreset.size == 25
     assert np.all(fit.coreset.weights == 1)
     assert fit.coreset.heldout_error < 0.1

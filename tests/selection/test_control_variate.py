@@ -521,15 +521,17 @@ def test_gaussian_likelihoods_become_exact_at_any_size(size):
 
 
 @pytest.mark.fit
-def test_few_rows_with_the_quadratic_lose_little(model, data):
-    options = {"size": 15, "seed": reseeded(1), "max_rounds": 1, **QUICK, "iter_sampling": 2_000}
+def test_few_rows_with_the_quadratic_where_bare_rows_fail(model, data):
+    """Chains of the rows with the quadratic are longer: they must not be too short by chance."""
+    options = {"size": 15, "seed": reseeded(1), "max_rounds": 1, **QUICK}
     bare = model.fit(data, control_variate=False, **options)
-    fit = model.fit(data, **options)
+    fit = model.fit(data, **{**options, "iter_sampling": 2_000})
     assert bare.coreset.control is None
+    assert bare.certificate.verdict != "certified"
     assert fit.certificate.verdict == "certified"
+    assert fit.certificate.ess > 0.98 * fit.certificate.n_draws
     lost, lost_bare = (1 - f.certificate.ess / f.certificate.n_draws for f in (fit, bare))
     assert 5 * lost < lost_bare
-    assert lost < 0.02
     table = sc.compare(
         {"bare": bare, "corrected": fit, "laplace": fit.laplace}, reference="corrected"
     )
