@@ -91,6 +91,8 @@ __all__ = ["Data", "Session", "in_memory"]
 Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
+# Of thousands of parameters they would fill the memory.
+_SHOWN_NUMBERS = 2_000_000
 _CORESET_DIM = "coreset_dim"
 # Points at which a coordinate of ψ is tried.
 _TRIED = 8
@@ -810,6 +812,9 @@ class Session:
         if reference.spare is None:
             rng = np.random.default_rng([reference.seed, 13])
             draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
+        else:  # a picture of the few on which rows are selected would be noise
+            more = min(_SHOWN_DRAWS, _SHOWN_NUMBERS // draws.shape[1]) - len(draws)
+            draws = np.concatenate([draws, reference.spare[: max(0, more)]])
         return self.draws_container(draws, full, labels)
 
     def provenance(self, checked: StanData, settings: Mapping[str, Any]) -> dict[str, Any]:

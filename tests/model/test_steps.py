@@ -21,6 +21,7 @@ from stancoreset.engines import inverse_metric
 from stancoreset.engines import nuts as nuts_options
 from stancoreset.errors import OptionError
 from stancoreset.model import Plan, steps
+from stancoreset.model import session as session_room
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.projector import Projector
@@ -491,3 +492,14 @@ def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, 
 )
 def test_no_rows_are_needed_where_the_quadratic_is_adequate(size, gap, expected):
     assert needs_no_rows(size, gap) == expected
+
+
+@pytest.mark.parametrize(("numbers", "shown"), [(2_000_000, 1_000), (100, 50)])
+def test_a_reference_is_shown_with_the_draws_that_are_spare(monkeypatch, numbers, shown):
+    """Rows are selected on some of them; of thousands of parameters they would fill the memory."""
+    monkeypatch.setattr(session_room, "_SHOWN_NUMBERS", numbers)
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
+        points = model.reference(DATA, draws=1_000, seed=reseeded(1)).draws
+        fit = model.fit(DATA, reference=points, draws=50, size=25, seed=reseeded(1), max_rounds=1)
+    assert len(fit.reference.draws) == 50
+    assert fit.laplace.posterior.sizes["chain"] * fit.laplace.posterior.sizes["draw"] == shown
