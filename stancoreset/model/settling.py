@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -34,12 +34,14 @@ from stancoreset.engines import (
 )
 from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
+from stancoreset.model.seen_density import SeenDensity, places_of
 from stancoreset.model.session import Session
 from stancoreset.model.view import of_psi, view_of
 from stancoreset.model.without_rows import WithoutRows
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     GaussianFit,
+    LogDensity,
     Reference,
     ascend,
     ends_of_climbs,
@@ -261,17 +263,39 @@ class Settling:
     def _centred_modes(self) -> tuple[Float, Float]:
         """The same of effects that the program scales, which climb as centred ones."""
         effects, none = self.session.effects, self.session.no_rows(self.checked)
-        with effects.centred(self._few) as rows, effects.centred(none) as prior:
-            density = self._counted(rows)
+        with ExitStack() as bound:
+            prior = bound.enter_context(effects.centred(none))
+            density: LogDensity | None = self._by_likelihood(prior, bound)
+            if density is None:
+                density = self._counted(bound.enter_context(effects.centred(self._few)))
             unseen = self._known_by_prior(density, prior.bound)
             if not unseen.any():
                 raise ReferenceFitError("rows see the scales of effects")
             ends, draws = self._given_scales(density, prior.bound, unseen)
-            return rows.back(ends), rows.back(draws)
+            return prior.back(ends), prior.back(draws)
+
+    def _by_likelihood(self, prior: Coordinates, bound: ExitStack) -> SeenDensity | None:
+        """The density of the subsample by its likelihood in ψ, if ψ are coordinates of the prior.
+
+        `bound` closes what it holds.
+        """
+        session = self.session
+        if session.likelihood is session:
+            return None
+        width = prior.bound.n_params
+        points = np.random.default_rng([self.seed, 71]).uniform(-1.0, 1.0, (2, width))
+        places = places_of(session.seen(self.checked, prior.back(points)), points)
+        if places is None:
+            return None
+        rows = session.seen_data(self.checked)
+        if self._climbed < rows.n_obs:
+            few = rows.sampled(self._climbed, np.random.default_rng(self.seed))
+            rows = bound.enter_context(few)
+        return SeenDensity(rows, prior.bound, places)
 
     def _given_scales(
         self,
-        density: BoundModel | FullData | CountedDensity,
+        density: LogDensity,
         prior: BoundModel,
         unseen: NDArray[np.bool_],
     ) -> tuple[Float, Float]:

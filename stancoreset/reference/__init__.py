@@ -18,7 +18,7 @@ from stancoreset.reference.base import (
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
-from stancoreset.reference.marginal_mode import marginal_mode
+from stancoreset.reference.marginal_mode import LogDensity, marginal_mode
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_seed
@@ -27,6 +27,7 @@ __all__ = [
     "METHODS",
     "Expectation",
     "GaussianFit",
+    "LogDensity",
     "Reference",
     "ReferenceName",
     "ascend",

@@ -32,19 +32,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from stancoreset.engines import BoundModel, Climbable, Float
+from stancoreset.engines import Climbable, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.laplace import gaussian_at, hessian_width
-from stancoreset.rows import AnyMatrix, CountedDensity, FullData, Hessians, Matrix, is_sparse
+from stancoreset.rows import AnyMatrix, Hessians, Matrix, is_sparse
 
-__all__ = ["marginal_mode"]
+__all__ = ["LogDensity", "marginal_mode"]
 
 # Difference of two logarithms of scales that are tried, and the largest number of them.
 _RUNG, _RUNGS = 3.0, 8
@@ -59,7 +60,7 @@ _FOLLOWED = 20
 
 
 def marginal_mode(
-    density: BoundModel | FullData | CountedDensity,
+    density: LogDensity,
     prior: Climbable,
     unseen: NDArray[np.bool_],
     scales: NDArray[np.bool_],
@@ -71,7 +72,7 @@ def marginal_mode(
 
     Parameters
     ----------
-    density : BoundModel, FullData or CountedDensity
+    density : LogDensity
         The log posterior density of all rows, or of some in their place.
     prior : Climbable
         The log prior density.
@@ -138,15 +139,31 @@ def marginal_mode(
     return replace(here, chol=here.chol @ sparse.diags_array(width))
 
 
+class LogDensity(Climbable, Protocol):
+    """A log density of named coordinates."""
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        """Names of the coordinates."""
+
+
+@runtime_checkable
+class Bent(LogDensity, Protocol):
+    """A log density that knows its Hessian better than by differences alone."""
+
+    def hessian(self, theta: Float, scale: Float) -> AnyMatrix:
+        """See `FullData.hessian`."""
+
+
 class _Conditional:
     """φ ↦ N(θ̂_φ, Σ_φ), a Gaussian in all coordinates, in which those of φ are by themselves."""
 
-    def __init__(
-        self, density: BoundModel | FullData | CountedDensity, held: NDArray[np.bool_]
-    ) -> None:
+    def __init__(self, density: LogDensity, held: NDArray[np.bool_]) -> None:
         self._density = density
         self._held = held
-        if isinstance(density, FullData):
+        #: Standard deviations of the last Gaussian, which are steps' widths at the next.
+        self._width: Float | None = None
+        if isinstance(density, Bent):
             self._hessian = density.hessian
         else:
             found = Hessians(density.param_names)
@@ -181,14 +198,18 @@ class _Conditional:
         return step, float(np.max(np.abs(step) / q.sd))
 
     def _around(self, top: Float) -> GaussianFit:
-        precision = -self._hessian(top, hessian_width(self._hessian, top))
+        if self._width is None:
+            self._width = hessian_width(self._hessian, top)
+        precision = -self._hessian(top, self._width)
         free, alone = (~self._held).astype(float), self._held.astype(float)
         if is_sparse(precision):
             kept = sparse.diags_array(free)
             own: AnyMatrix = Matrix(kept @ precision @ kept + sparse.diags_array(alone))
         else:
             own = precision * np.outer(free, free) + np.diag(alone)
-        return gaussian_at(top, own, self._density.param_names)
+        found = gaussian_at(top, own, self._density.param_names)
+        self._width = np.where(self._held, self._width, found.sd)
+        return found
 
     def evidence(self, q: GaussianFit) -> float:
         """Laplace's approximation of log p(y, φ), up to a constant."""

@@ -215,7 +215,7 @@ class Blocks:
         found = np.empty(len(self.group))
         found[self.shared] = np.sum(root**2, axis=1)
         for block, slopes, roots in parts:
-            found[block] = np.sum((slopes @ root) ** 2, axis=2) + np.sum(roots**2, axis=2)
+            found[block] = np.sum(_times(slopes, root) ** 2, axis=2) + np.sum(roots**2, axis=2)
         return found
 
     def _inverse(
@@ -303,7 +303,7 @@ class Blocks:
         shared = self.shared
         pieces = [(root, shared[:, None], shared)]
         for block, slopes, roots in parts:
-            pieces.append((slopes @ root, block[:, :, None], shared))
+            pieces.append((_times(slopes, root), block[:, :, None], shared))
             pieces.append((roots, block[:, :, None], block[:, None, :]))
         return self.placed(pieces)
 
@@ -319,6 +319,11 @@ class Blocks:
 def _stacked(blocks: Float) -> Float:
     """(J, b, G) → (J b, G)."""
     return blocks.reshape(blocks.shape[0] * blocks.shape[1], blocks.shape[2])
+
+
+def _times(blocks: Float, matrix: Float) -> Float:
+    """(J, b, G) times (G, H) as one product: J small ones would read the matrix J times."""
+    return (_stacked(blocks) @ matrix).reshape(*blocks.shape[:2], matrix.shape[1])
 
 
 def is_sparse(matrix: AnyMatrix) -> bool:

@@ -103,6 +103,8 @@ class Hessians:
         #: Which parameters meet, sparse where blocks are looked for.
         self._pattern: AnyMatrix | None = None
         self._blocks: Blocks | None = None
+        #: The pattern as an array with its colouring, if there are no blocks.
+        self._coloured: tuple[Pattern, NDArray[np.intp]] | None = None
 
     def at(self, gradient: Gradient, theta: Float, scale: Float) -> AnyMatrix:
         """The Hessian at a point, (P, P), sparse if many parameters come in groups.
@@ -145,14 +147,17 @@ class Hessians:
         """Parameters that meet at one point more."""
         self._pattern = pattern if self._pattern is None else pattern + self._pattern > 0
         self._blocks = Blocks.of(self._pattern)
+        self._coloured = None
 
     def _read(self, gradient: Gradient, theta: Float, scale: Float) -> AnyMatrix | None:
         """The Hessian, if the known pattern is that of this point."""
         if self._blocks is not None:
             return _by_blocks(gradient, theta, scale, self._blocks)
-        assert self._pattern is not None
-        pattern = self._pattern.toarray() > 0 if is_sparse(self._pattern) else self._pattern
-        colour = colours(pattern)
+        if self._coloured is None:
+            assert self._pattern is not None
+            dense = self._pattern.toarray() > 0 if is_sparse(self._pattern) else self._pattern
+            self._coloured = dense, colours(dense)
+        pattern, colour = self._coloured
         if colour.max() + 2 >= len(theta):  # with the guard, as many as along all coordinates
             return central_hessian(gradient, theta, scale)
         return _guarded(gradient, theta, scale, pattern, colour)
