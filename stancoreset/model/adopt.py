@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines import BoundModel, Engine, Float
-from stancoreset.errors import EngineError
+from stancoreset.errors import DataError, EngineError
 from stancoreset.stan import (
     LOG_LIK,
     WEIGHTS,
@@ -20,6 +20,7 @@ from stancoreset.stan import (
     uses_weights,
     weighted_program,
 )
+from stancoreset.stan.data import declared, not_finite
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
@@ -105,7 +106,25 @@ class Adopted:
                 shape[self.weighted.rows[name]] = self.weighted.n_obs(data)
             found.setdefault(output, np.zeros(shape))
         values = frozen_values(woven.frozen, found, types)
+        self._require_computed(values)
         return {**data, **values}
+
+    def _require_computed(self, values: Mapping[str, Any]) -> None:
+        """Refuse transformed data that are not finite; what no statement fills is nan."""
+        for decl in self.original.tree.transformed_data:
+            if not isinstance(decl, n.Decl) or decl.name not in values:
+                continue
+            value = np.asarray(values[decl.name])
+            first, count = not_finite(value)
+            if count:
+                at = ", ".join(map(str, first))
+                raise DataError(
+                    f"transformed data '{decl.name}' of '{self.original.name}' "
+                    f"{f'has {value[first]} at [{at}] (counting from 0)' if at else f'is {value}'}"
+                    f", declared as {declared(decl)} (line {decl.line}): no statement gives it a "
+                    "value with these data, or its computation failed; check the sizes and the "
+                    "values that it is computed from"
+                )
 
 
 def _anywhere(bound: BoundModel) -> dict[str, Float]:

@@ -32,7 +32,7 @@ from stancoreset.engines import (
     Float,
     controlled_for,
 )
-from stancoreset.errors import IdentityError
+from stancoreset.errors import DataError, IdentityError
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, SHOWN, shown_rows
 from stancoreset.rows.glm import rows_of
 from stancoreset.stan import StanProgram, WeightedProgram
@@ -48,9 +48,13 @@ Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 TOLERANCE = 1e-9
 #: The same where an ODE, algebra or quadrature solver sits in between.
 SOLVER_TOLERANCE = 1e-5
+# Gradients may be apart by so many times what the original's own are at neighbouring numbers, of
+# which so many are tried, and by no more than this.
+_OWN, _NEIGHBOURS, _MOST = 10.0, 4, 1e-4
 _ROWS = 25  # a slice; with repeated rows at most twice as many
 _TRIES = 8  # candidate points for each point wanted: some may have no density
 _RADII = (2.0, 1.0, 0.5, 0.1)  # Stan starts its chains in (−2, 2); smaller ones are safer
+_TOLD = 6  # values of a row that Stan refuses
 _NUMBERS = 2_000_000  # of the rows' data that are bound at the same time
 
 
@@ -302,6 +306,8 @@ def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, f
     zero, random = lp(setting.a(np.zeros(len(w)))), lp(setting.a(w))
     zero_b = lp(weighted.with_weights(setting.rows_b, np.zeros(weighted.n_obs(setting.rows_b))))
     lik = rows(setting.rows_a)
+    if not np.any(lik) and len(w):
+        raise _without_likelihood(weighted, setting.rows_a)
     sizes = np.abs(lik)  # what rounding errors are relative to
     step = random + lik[:, setting.which]
     return {
@@ -315,6 +321,16 @@ def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, f
     }
 
 
+def _without_likelihood(weighted: WeightedProgram, data: Mapping[str, Any]) -> IdentityError:
+    off = "prior_only"  # what brms calls it
+    why = f"{off} is {data[off]}: set it to 0" if data.get(off) else "look for a flag that does so"
+    return IdentityError(
+        f"every row of '{weighted.program.name}' that was tried has a log likelihood of 0, so that "
+        f"these data leave the prior alone, as if the likelihood were switched off; {why}, or draw "
+        "from the prior by model.sample(data)"
+    )
+
+
 def _prior_on_rows(
     weighted: WeightedProgram, data: Mapping[str, Any], bound: _BoundTwice, thetas: Float
 ) -> float:
@@ -323,22 +339,56 @@ def _prior_on_rows(
     Of very many rows these are some, evenly spread, and some of every pattern. Points at which a
     row has no density are skipped: zero times infinity is not a number.
     """
-    if weighted.n_obs(data) > SHOWN:
-        shown = shown_rows(rows_of(weighted, data), SHOWN)
-        data = weighted.subset(data, shown)
-    n_obs = weighted.n_obs(data)
-    numbers = sum(np.size(data[name]) for name in weighted.rows)
-    length = max(1, min(MAX_ROWS_PER_CHUNK, _NUMBERS * n_obs // max(1, numbers)))
+    numbers = np.arange(weighted.n_obs(data))
+    if len(numbers) > SHOWN:
+        numbers = shown_rows(rows_of(weighted, data), SHOWN)
+        data = weighted.subset(data, numbers)
+    n_obs = len(numbers)
+    held = sum(np.size(data[name]) for name in weighted.rows)
+    length = max(1, min(MAX_ROWS_PER_CHUNK, _NUMBERS * n_obs // max(1, held)))
     one = bound.density(weighted.prior_data(data)).log_density(thetas)
     worst = 0.0
-    for start in range(0, n_obs, length):
-        cut = slice(start, min(start + length, n_obs))
-        rows = weighted.subset(data, cut, np.zeros(cut.stop - start))
+
+    def prior_at(start: int, stop: int) -> Float:
+        rows = weighted.subset(data, slice(start, stop), np.zeros(stop - start))
         with closing(bound.briefly(rows)) as model:
-            zero = model.log_density(thetas)
+            return np.asarray(model.log_density(thetas))
+
+    for start in range(0, n_obs, length):
+        stop = min(start + length, n_obs)
+        try:
+            zero = prior_at(start, stop)
+        except DataError as error:
+            row = _refused_row(prior_at, start, stop)
+            if row is None:
+                raise
+            raise DataError(f"{error} ({_shown_row(weighted, data, row, numbers[row])})") from None
         if np.isfinite(zero - one).sum() > 1:
             worst = max(worst, _up_to_constant(zero, one))
     return worst
+
+
+def _refused_row(read: Callable[[int, int], object], start: int, stop: int) -> int | None:
+    """A row that cannot be read by itself, of rows that cannot be read together, by bisection."""
+
+    def is_refused(some: int, end: int) -> bool:
+        try:
+            read(some, end)
+        except DataError:
+            return True
+        return False
+
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        start, stop = (start, middle) if is_refused(start, middle) else (middle, stop)
+    return start if is_refused(start, stop) else None
+
+
+def _shown_row(weighted: WeightedProgram, data: Mapping[str, Any], row: int, number: int) -> str:
+    """A row's number and its first values, in words."""
+    columns = {n: np.asarray(data[n]) for n in weighted.rows if n != weighted.weights}
+    values = [f"{n} = {v[row]:g}" for n, v in columns.items() if v.ndim == 1 and v.size][:_TOLD]
+    return f"row {number}, counting from 0, with {', '.join(values)}"
 
 
 def _up_to_constant(left: Float, right: Float, size: Float | float = 0.0) -> float:
@@ -389,10 +439,23 @@ def _against_original(
         thetas = random_points(after, len(thetas), rng)
     value, gradient = before.log_density_gradient(thetas)
     new_value, new_gradient = after.log_density_gradient(thetas)
-    return {
-        "original": _up_to_constant(new_value, value),
-        "original gradient": _gradients(new_gradient, gradient),
-    }
+    apart = _gradients(new_gradient, gradient)
+    if apart > TOLERANCE:
+        apart = max(0.0, apart - min(_OWN * _own_rounding(before, thetas, gradient, rng), _MOST))
+    return {"original": _up_to_constant(new_value, value), "original gradient": apart}
+
+
+def _own_rounding(
+    model: BoundModel, thetas: Float, gradient: Float, rng: np.random.Generator
+) -> float:
+    """How far apart gradients are at neighbouring numbers, which only rounding tells apart.
+
+    The derivative of a Cholesky factor of a nearly singular matrix, as a Gaussian process has it,
+    knows seven digits, of which a sum in another order keeps none more.
+    """
+    away = (rng.choice([-np.inf, np.inf], thetas.shape) for _ in range(_NEIGHBOURS))
+    beside = (model.log_density_gradient(np.nextafter(thetas, far))[1] for far in away)
+    return max(_gradients(other, gradient) for other in beside)
 
 
 def _gradients(left: Float, right: Float) -> float:

@@ -64,8 +64,11 @@ class SeenDensity:
         # Stan adds the Jacobians of constrained parameters to both.
         rows, along = self.likelihood.log_density_gradient(psi)
         without, own = self.likelihood.prior.log_density_gradient(psi)
-        slope[:, self.places] += along - own
-        return value + rows - without, slope
+        # Where one overflows, the density is none.
+        with np.errstate(invalid="ignore"):
+            slope[:, self.places] += along - own
+            whole = value + rows - without
+        return np.where(np.isfinite(whole), whole, -np.inf), slope
 
     def hessian(self, theta: Float, scale: Float) -> AnyMatrix:
         """Hessian at a point, (P, P), as of `FullData.hessian`."""

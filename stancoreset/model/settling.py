@@ -36,6 +36,7 @@ from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
 from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.seen_density import SeenDensity, places_of
 from stancoreset.model.session import Session
+from stancoreset.model.sizes import NEGLIGIBLE
 from stancoreset.model.view import of_psi, view_of
 from stancoreset.model.without_rows import WithoutRows
 from stancoreset.posterior.arviz import worst_rhat
@@ -510,6 +511,10 @@ class Settling:
         """
         full, draws = self.full, settled.draws
         ends = self._tops(draws, starts)
+        # A climb on a subsample may end where all rows have no density.
+        ends = ends[np.isfinite(full.log_density(ends))]
+        if not len(ends):
+            return False
         psi, there = (self.session.seen(self.checked, some) for some in (draws, ends))
         low, high = psi.min(axis=0), psi.max(axis=0)
         # Modes of a subsample lie √(N/n) times as far from the posterior's.
@@ -578,6 +583,8 @@ class Settling:
         count = self.count
         if self.more and last.gap > _SPREAD:  # much is left for rows to complete
             count = max(count, len(last.draws) - HELDOUT_DRAWS)
+        elif self.more and last.gap <= NEGLIGIBLE:  # as many as show that nothing is
+            count = min(count, _LOOKED_AT)
         reference = from_rows(self.full, last.draws, SETTLED, count, self.seed)
         return replace(reference, diverged=last.diverged > _MANY)
 

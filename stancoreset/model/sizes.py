@@ -13,6 +13,7 @@ __all__ = [
     "ERROR_GOAL",
     "FIRST_SIZE",
     "MAX_DRAWS",
+    "NEGLIGIBLE",
     "further_draws",
     "has_helped",
     "initial_draws",
@@ -28,6 +29,8 @@ AUTO = "auto"
 #: Held-out error of the log likelihood, a standard deviation in natural logarithms, that is small
 #: enough: importance weights then have the effective sample size n / (1 + 0.1²).
 ERROR_GOAL = 0.1
+#: What a quadratic leaves that no row need complete: weights are worth 999 draws of 1,000.
+NEGLIGIBLE = 0.03
 #: Rows that are tried first.
 FIRST_SIZE = 25
 _LARGEST, _FACTOR = 1_000, 1.5

@@ -48,6 +48,7 @@ from stancoreset.model.settling import SETTLED, SETTLING_ITERATIONS, Settling
 from stancoreset.model.sizes import (
     ERROR_GOAL,
     FIRST_SIZE,
+    NEGLIGIBLE,
     further_draws,
     has_helped,
     initial_draws,
@@ -453,6 +454,11 @@ class Pipeline:
         if expansion is not None and expansion.expected is not None:
             kind = HERMITE
         gap = np.inf if expansion is None else expansion.gap(reference)
+        searched = self._may_choose and isinstance(plan.size, str)
+        open_ = searched and plan.selection.projection is None and plan.selection.draws is None
+        if expansion is not None and kind != HERMITE and open_ and gap <= NEGLIGIBLE:
+            with stages("select"):
+                return self._beside(view, expansion, FIRST_SIZE)
         series = None
         with stages("bind candidates"):
             count = self._candidates(full, gap, few=kind == HERMITE)
@@ -478,7 +484,6 @@ class Pipeline:
                 if not has_helped(coreset, before):
                     break
             worse = best.heldout_error * projection.heldout_size > gap
-        searched = self._may_choose and isinstance(plan.size, str)
         if controlled is not None and worse and gap <= _ALONE and searched:
             # Rows may fit few draws, or curve what is flat, and the quadratic is good without.
             with stages("select"):

@@ -194,7 +194,8 @@ class Expansion:
 
     def gap(self, reference: Reference) -> float:
         """Standard deviation of what the quadratic leaves of L at the reference's draws."""
-        return float(np.std(self.left(reference)))
+        with np.errstate(over="ignore", invalid="ignore"):  # of draws far from the quadratic
+            return float(np.std(self.left(reference)))
 
 
 def expand(

@@ -1,4 +1,4 @@
-"""Densities of centred effects by the likelihood in ψ, against the program with its rows in Stan."""
+"""Densities of centred effects by the likelihood in ψ, against the program's with rows in Stan."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Data checked against a program's data block, before Stan reads them.
 
 Stan's own messages speak of C++ types and count from one; these name the variable as the
-user declared it, the value seen and the value expected. Bounds are left to Stan.
+user declared it, the value seen and the value expected. Bounds that are no whole numbers are left
+to Stan.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
     for decl in program.data:
         value = _typed(decl, data[decl.name])
         value = _shaped(decl, value, scope)
+        _require_within(decl, value, scope)
         checked[decl.name] = value
         scope.set_draws(decl.name, np.asarray(value)[None])
     return checked
@@ -206,6 +208,29 @@ def _expected_words(decl: n.Decl, sizes: Sequence[int | None], scope: Scope) -> 
     return f"({shape}{comma}): it is declared as {declared(decl)} (line {decl.line})" + (
         f" and {values}" if values else ""
     )
+
+
+# --- bounds ------------------------------------------------------------------------------
+
+
+def _require_within(decl: n.Decl, value: Value, scope: Scope) -> None:
+    """Refuse values beyond a declared bound, if this is a whole number with these data."""
+    constraint, array = decl.constraint, np.asarray(value)
+    for bound, beyond, words in (
+        (constraint.lower, np.less, "at least"),
+        (constraint.upper, np.greater, "at most"),
+    ):
+        limit = None if bound is None else evaluate_int(scope, bound)
+        if limit is None or not (bad := beyond(array, limit)).any():
+            continue
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        where = f" has {array[first]} at [{', '.join(map(str, first))}] (counting from 0)"
+        from_zero = decl.type.base == "int" and limit == 1 and array.min() == 0
+        raise DataError(
+            f"data variable '{decl.name}'{where if first else f' is {array}'}; expected {words} "
+            f"{limit}, its {'lower' if bound is constraint.lower else 'upper'} bound "
+            f"(line {decl.line})" + ("; Stan counts from 1: add 1" if from_zero and first else "")
+        )
 
 
 def _shape_hint(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
