@@ -322,8 +322,8 @@ def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, f
 
 
 def _without_likelihood(weighted: WeightedProgram, data: Mapping[str, Any]) -> IdentityError:
-    off = "prior_only"  # what brms calls it
-    why = f"{off} is {data[off]}: set it to 0" if data.get(off) else "look for a flag that does so"
+    off = next((name for name in ("prior_only", "prior_PD") if data.get(name)), "")
+    why = f"{off} is {data[off]}: set it to 0" if off else "look for a flag that does so"
     return IdentityError(
         f"every row of '{weighted.program.name}' that was tried has a log likelihood of 0, so that "
         f"these data leave the prior alone, as if the likelihood were switched off; {why}, or draw "

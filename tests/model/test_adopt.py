@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, exactly, of_draws
+from pairs.cases import CASES
 from problems import BRMS, BRMS_VECTOR, brms_data
 from seeds import reseeded
 from weave_data import make_data, obs_of
@@ -574,3 +575,14 @@ generated quantities {{
         assert (model.program.origin, model.program.weights) == ("woven", "row_weights")
         assert model.program.log_lik == "log_lik"
         assert model.identities({**data, "weights": value}).passed.all()
+
+
+def test_transformed_data_that_nothing_fills_are_named():
+    """As where brms' ``Kc`` is not ``K - 1``."""
+    case = CASES["sim_zero_inflated"]
+    data = case.data()
+    with (
+        sc.CoresetModel(case.program, engine="stanli") as model,
+        pytest.raises(DataError, match=r"transformed data 'Xc' .* has nan at \[0, \d\]"),
+    ):
+        model.read({**data, "Kc": data["X"].shape[1]})

@@ -12,9 +12,10 @@ pytest.importorskip("stanli")
 
 from ready_programs import NAMES, example
 
+import stancoreset as sc
 from stancoreset.engines.base import Engine
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.errors import IdentityError
+from stancoreset.errors import DataError, IdentityError
 from stancoreset.model import identities
 from stancoreset.model.identities import (
     TOLERANCE,
@@ -204,3 +205,75 @@ def test_a_row_without_a_density_says_nothing_of_the_prior(engine: Engine) -> No
     rows = {"N": 2_000, "y": np.exp(data(2_000)["y"])}
     rows["y"][1_234] = 0.0
     require_identities(weighted, engine, weighted.check(rows))
+
+
+def test_a_likelihood_that_is_switched_off_is_named(engine: Engine) -> None:
+    """brms' flag; any other can only be looked for."""
+    off = ROW.replace("target += ", "if (!prior_only) target += ")
+    code = PROGRAM.replace("data {{\n", "data {{\n  int prior_only;\n", 1).format(
+        prior=PRIOR, row=off, log_lik=f"prior_only ? 0 : {LOG_LIK}"
+    )
+    flagged = weighted_program(StanProgram.from_code(code))
+    assert all(row.passed for row in check_identities(flagged, engine, _whole(flagged, 0)))
+    with pytest.raises(IdentityError, match=r"likelihood of 0.*prior_only is 1: set it to 0"):
+        check_identities(flagged, engine, _whole(flagged, 1))
+
+
+def _whole(some: WeightedProgram, prior_only: int) -> dict[str, Any]:
+    return some.check({**data(), "prior_only": prior_only})
+
+
+@pytest.mark.parametrize("bad", [[3], [41], [7, 59]])
+def test_a_row_that_stan_refuses_is_named(monkeypatch, engine: Engine, bad: list[int]) -> None:
+    """The first of those that cannot be read by themselves."""
+    code = PROGRAM.replace("vector[N] y;", "vector[N] y;\n  vector[N] x;").format(
+        prior=PRIOR, row=ROW, log_lik=LOG_LIK
+    )
+    picky = weighted_program(StanProgram.from_code(code))
+    rows = picky.check({**data(), "x": np.arange(60.0)})
+    bind_density = identities._BoundTwice.briefly
+
+    def briefly(self, some):
+        if np.isin(some["x"], bad).any():
+            raise DataError("Stan refuses the data of the program 'model': x")
+        return bind_density(self, some)
+
+    monkeypatch.setattr(identities._BoundTwice, "briefly", briefly)
+    with pytest.raises(DataError, match=rf": x \(row {bad[0]}, counting from 0, with y = .*x = "):
+        check_identities(picky, engine, rows)
+
+
+GAUSSIAN_PROCESS = """
+data {
+  int<lower=1> N; int<lower=1> J; array[N] int<lower=1, upper=J> g; array[N] int y;
+  array[J] real x;
+}
+parameters { real mu; real<lower=0> alpha; real<lower=0> rho; vector[J] z; }
+transformed parameters {
+  vector[J] f;
+  { matrix[J, J] K = gp_exp_quad_cov(x, alpha, rho);
+    for (j in 1:J) K[j, j] += 1e-12;
+    f = cholesky_decompose(K) * z; }
+}
+model {
+  mu ~ normal(0, 2); alpha ~ normal(0, 1); rho ~ inv_gamma(5, 5); z ~ std_normal();
+  y ~ poisson_log(mu + f[g]);
+}"""
+
+
+def test_gradients_that_know_few_digits_are_compared_in_these(engine: Engine) -> None:
+    """The Cholesky factor of a nearly singular matrix, as brms writes ``gp(x)``."""
+    rng = np.random.default_rng(3)
+    g = rng.integers(1, 16, 900)
+    values = {"J": 15, "g": g, "y": rng.poisson(1.5, 900), "x": np.linspace(0, 1, 15)}
+    with sc.CoresetModel(stan_code=GAUSSIAN_PROCESS, engine="stanli") as model:
+        errors = model.identities(values).set_index("name")
+        adopted, checked = model._adopted, model.read(values)
+    assert errors.passed.all()
+    # Another program differs in the first digits.
+    other = GAUSSIAN_PROCESS.replace("std_normal()", "normal(0, 0.01)")
+    found = check_identities(
+        adopted.weighted, engine, checked, original=StanProgram.from_code(other)
+    )
+    failed = {row.name for row in found if not row.passed}
+    assert failed == {"original", "original gradient"}

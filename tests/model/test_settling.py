@@ -463,6 +463,24 @@ def test_a_turn_that_made_it_worse_is_followed_by_a_shorter_one(monkeypatch):
     assert told == pytest.approx([0.0, 1.0, 0.3, third, 4.0, third + 0.3 * (4.0 - third)])
 
 
+@pytest.mark.fit
+def test_a_climb_that_ends_where_all_rows_have_no_density_is_no_mode(model, counts, monkeypatch):
+    """A subsample may have one there, or its end may be no number."""
+    session, data = model._session, model.read(counts)
+    full = session.full_data(data)
+    ends: list[list[bool]] = []
+
+    def astray(self, draws, starts):
+        tops = np.vstack([draws[:2], draws[:1] + np.array([[1_000.0] + [0.0] * 13])])
+        ends.append(np.isfinite(self.full.log_density(tops)).tolist())
+        return tops
+
+    monkeypatch.setattr(Settling, "_tops", astray)
+    found = Settling(session, data, full, NUTS(), reseeded(1), 100).from_rough_modes()
+    assert ends == [[True, True, False]]
+    assert found.method == SETTLED
+
+
 def given(session, data, draws):
     """A reference of draws, which takes the place of those that do not settle."""
     full = session.full_data(data)

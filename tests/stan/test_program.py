@@ -306,6 +306,31 @@ def test_bad_data_are_named(change: dict[str, Any], message: str) -> None:
         check_data(PROGRAM, GOOD | change)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"g": [1, 0, 2]}, r"'g' has 0 at \[1\] .*at least 1, its lower bound \(line 1\); .*add 1"),
+        ({"g": [1, -4, 2]}, r"'g' has -4 at \[1\] .*at least 1, its lower bound \(line 1\)$"),
+        ({"g": [1, 2, 3]}, r"'g' has 3 at \[2\] .*at most 2, its upper bound"),
+        ({"s": -1.0}, r"'s' is -1.0; expected at least 0"),
+        ({"r": 0.75}, r"'r' is 0.75; expected at most 0.5"),
+        ({"x": [0.0, 2.5, 3.5]}, r"'x' has 3.5 at \[2\] .*at most 3, its upper bound"),
+    ],
+)
+def test_values_beyond_their_bounds_are_named(change: dict[str, Any], message: str) -> None:
+    """A vector of bounds, that of `v`, is for Stan."""
+    bounded = StanProgram.from_code(
+        """data { int N; int J; array[N] int<lower=1, upper=J> g; real<lower=0> s;
+        vector<upper=N>[N] x;
+        real<upper=0.5> r; vector<upper=x>[N] v; } parameters { real m; } model { }"""
+    )
+    good = {"N": 3, "J": 2, "g": [1, 2, 2], "s": 0.0, "x": [3.0, -9.0, 1.0], "r": 0.5}
+    good["v"] = [4.0, 4.0, 4.0]
+    assert check_data(bounded, good)["r"] == 0.5
+    with pytest.raises(DataError, match=message):
+        check_data(bounded, good | change)
+
+
 def test_missing_variables_and_near_misses() -> None:
     data = {k: v for k, v in GOOD.items() if k not in ("y", "X")} | {"x": GOOD["X"]}
     with pytest.raises(DataError, match=r"lack 'X', 'y', .*'x' is there, did you mean 'X'\?"):

@@ -1,7 +1,7 @@
 """Data checked against a program's data block, before Stan reads them.
 
 Stan's own messages speak of C++ types and count from one; these name the variable as the
-user declared it, the value seen and the value expected. Bounds that are no whole numbers are left
+user declared it, the value seen and the value expected. Bounds that are no single numbers are left
 to Stan.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from stancoreset.checks import near_misses
-from stancoreset.errors import DataError
+from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.data.evaluate import Scope, evaluate_int
 from stancoreset.stan.data.files import DataSource, raw_data
 from stancoreset.stan.data.values import Value, as_value
@@ -214,13 +214,13 @@ def _expected_words(decl: n.Decl, sizes: Sequence[int | None], scope: Scope) -> 
 
 
 def _require_within(decl: n.Decl, value: Value, scope: Scope) -> None:
-    """Refuse values beyond a declared bound, if this is a whole number with these data."""
+    """Refuse values beyond a declared bound, if this is a single number."""
     constraint, array = decl.constraint, np.asarray(value)
     for bound, beyond, words in (
         (constraint.lower, np.less, "at least"),
         (constraint.upper, np.greater, "at most"),
     ):
-        limit = None if bound is None else evaluate_int(scope, bound)
+        limit = None if bound is None else _number(scope, bound)
         if limit is None or not (bad := beyond(array, limit)).any():
             continue
         first = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -228,9 +228,17 @@ def _require_within(decl: n.Decl, value: Value, scope: Scope) -> None:
         from_zero = decl.type.base == "int" and limit == 1 and array.min() == 0
         raise DataError(
             f"data variable '{decl.name}'{where if first else f' is {array}'}; expected {words} "
-            f"{limit}, its {'lower' if bound is constraint.lower else 'upper'} bound "
+            f"{limit:g}, its {'lower' if bound is constraint.lower else 'upper'} bound "
             f"(line {decl.line})" + ("; Stan counts from 1: add 1" if from_zero and first else "")
         )
+
+
+def _number(scope: Scope, bound: n.Expr) -> float | None:
+    try:
+        value = scope.evaluate(bound)
+    except (ProgramError, KeyError):  # Stan knows more functions
+        return None
+    return float(value.item()) if value.size == 1 else None
 
 
 def _shape_hint(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:
