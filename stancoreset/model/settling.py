@@ -288,11 +288,10 @@ class Settling:
         places = places_of(session.seen(self.checked, prior.back(points)), points)
         if places is None:
             return None
-        rows = session.seen_data(self.checked)
-        if self._climbed < rows.n_obs:
-            few = rows.sampled(self._climbed, np.random.default_rng(self.seed))
-            rows = bound.enter_context(few)
-        return SeenDensity(rows, prior.bound, places)
+        # In memory, though it be all rows: those on disk would be read for every step.
+        rng = np.random.default_rng(self.seed)
+        few = session.seen_data(self.checked).sampled(self._climbed, rng)
+        return SeenDensity(bound.enter_context(few), prior.bound, places)
 
     def _given_scales(
         self,

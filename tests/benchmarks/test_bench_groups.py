@@ -17,8 +17,8 @@ compares every mean and standard deviation with those of a Gibbs sampler on all 
 
 fits a million rows of 10,000 groups from a Parquet file, with five predictors; selects rows of up
 to 50,000 groups under a Gaussian at the simulated truth; and fits InstEval, 73,421 ratings of 1,128
-lecturers by 2,972 students, which is compared with quadrature. They take five and nine minutes of
-processor time; with ``STANCORESET_BENCH_FOLDER=DIR`` finished stages are kept there, and the same
+lecturers by 2,972 students, which is compared with quadrature, and with NUTS on all rows. They take
+five minutes of processor time each, that NUTS eight; with ``STANCORESET_BENCH_FOLDER=DIR`` finished stages are kept there, and the same
 command goes on from them.
 
     pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k models
@@ -417,20 +417,18 @@ def assert_as_nuts_says(name, model, data, fit):
     assert_agree(one, two, within=CERTIFIED)
 
 
-def on_all_rows(model, data, fit):
-    """Draws of NUTS by the author's program, neither woven nor taken for a matrix product."""
-    checked = model.read(data)
-    points = model._session.points(checked, fit.posterior)
+def on_all_rows(model, data, fit=None):
+    """Draws of NUTS by the author's program, neither woven nor taken for a matrix product.
+
+    From draws of a fit and with their variances as the metric, if one is given.
+    """
+    checked, told = model.read(data), {}
+    if fit is not None:
+        points = model._session.points(checked, fit.posterior)
+        told = {"inits": points[[0, -1]], "inv_metric": points.var(axis=0)}
     original = model.engine.compile(model._session.adopted.original.density_code)
     with original.bind(checked) as bound:
-        found = bound.sample(
-            seed=7,
-            chains=2,
-            iter_sampling=DRAWS,
-            inits=points[[0, -1]],
-            inv_metric=points.var(axis=0),
-        )
-    return found.variables
+        return bound.sample(seed=7, chains=2, iter_sampling=DRAWS, **told).variables
 
 
 def test_a_million_rows_on_disk(benchmark, tmp_path):
@@ -535,13 +533,18 @@ def test_selection_alone(benchmark, groups):
     assert found.variance <= max(0.005, 3e-7 * groups)
 
 
-def test_insteval(benchmark, tmp_path):
-    """Every mean is within a tenth of a standard deviation of the exact one."""
+def insteval():
+    """All ratings of lecturers by students, as data of brms."""
     from pairs.tables import table
 
     t = table("lme4", "InstEval")
     data = population(t["y"].to_numpy(float), {"service": t["service"].astype(float)})
-    truth = exact({**data, **of_groups(1, t["s"]), **of_groups(2, t["d"])})
+    return {**data, **of_groups(1, t["s"]), **of_groups(2, t["d"])}
+
+
+def test_insteval(benchmark, tmp_path):
+    """Every mean is within a tenth of a standard deviation of the exact one."""
+    truth = exact(insteval())
     out = tmp_path / "found.npz"
     found = benchmark.pedantic(lambda: fitted("insteval", out, code=WHOLE), rounds=1)
     print(f"\n{found}\nparameter | largest difference of means | rms | ratio of sds")
@@ -556,3 +559,27 @@ def test_insteval(benchmark, tmp_path):
         )
     assert found["verdict"] == "certified"
     assert worst < 0.1 + 2 * found["mcse"]
+
+
+def test_insteval_by_nuts(benchmark):
+    """NUTS on all rows, from Stan's random starts and with its own warm-up, and the fit agree."""
+    data = insteval()
+    with sc.CoresetModel(HERE / "movielens_crossed.stan", engine="stanli") as model:
+        wall, cpu = time.perf_counter(), time.process_time()
+        fit = model.fit(data, seed=1, show_progress=False)
+        print(
+            f"\nthe fit: {time.perf_counter() - wall:.0f} s, {time.process_time() - cpu:.0f} of "
+            f"processors, {fit.certificate}"
+        )
+        wall, cpu = time.perf_counter(), time.process_time()
+        full = benchmark.pedantic(lambda: on_all_rows(model, data), rounds=1)
+        print(
+            f"NUTS, 2 chains of {DRAWS} draws: {time.perf_counter() - wall:.0f} s, "
+            f"{time.process_time() - cpu:.0f} of processors"
+        )
+    truth = exact(data)
+    names = [name for name in truth if name in full]
+    one, two = of_draws(fit.posterior, *names), of_draws(full, *names)
+    for kind, some in by_kind(full, names).items():
+        print(f"| {kind} | {differences(of_draws(fit.posterior, *some), of_draws(full, *some))} |")
+    assert_agree(one, two, within=CERTIFIED)
