@@ -18,8 +18,8 @@ compares every mean and standard deviation with those of a Gibbs sampler on all 
 fits a million rows of 10,000 groups from a Parquet file, with five predictors; selects rows of up
 to 50,000 groups under a Gaussian at the simulated truth; and fits InstEval, 73,421 ratings of 1,128
 lecturers by 2,972 students, which is compared with quadrature, and with NUTS on all rows. They take
-five minutes of processor time each, that NUTS eight; with ``STANCORESET_BENCH_FOLDER=DIR`` finished stages are kept there, and the same
-command goes on from them.
+two, two and twelve minutes; with ``STANCORESET_BENCH_FOLDER=DIR`` finished stages are kept there,
+and the same command goes on from them.
 
     pytest tests/benchmarks/test_bench_groups.py --benchmark-only -s -k models
 
