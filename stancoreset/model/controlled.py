@@ -97,21 +97,23 @@ class ControlledSelection:
     def completed(self, coreset: Coreset, reference: Reference) -> Coreset:
         """Add the control variate, and measure the error with it, unless the coreset has one.
 
-        Of many groups what they leave alike is added to the quadratic, if that helps elsewhere.
+        Such rows were not selected on the reference's draws, which can tell the error. Of many
+        groups what they leave alike is added to the quadratic, if that helps elsewhere.
         """
         if coreset.control is not None:
             return coreset
         found, blocks = self.complete(coreset), reference.gaussian.blocks
+        here, known = reference.draws, reference.log_likelihood
+        if blocks is None:
+            return replace(found, heldout_error=self._error(found, here, known))
         draws = reference.more(HELDOUT_DRAWS, stream=0)
         target = self.full.log_likelihood(draws)
         error = self._error(found, draws, target)
-        if blocks is not None:
-            left = self._left(found, reference.draws, reference.log_likelihood)
-            expansion = self.expansion.mended(left, reference.draws, blocks)
-            other = replace(self, expansion=expansion).complete(coreset)
-            of_other = self._error(other, draws, target)
-            if of_other < error:
-                found, error = other, of_other
+        expansion = self.expansion.mended(self._left(found, here, known), here, blocks)
+        other = replace(self, expansion=expansion).complete(coreset)
+        of_other = self._error(other, draws, target)
+        if of_other < error:
+            found, error = other, of_other
         return replace(found, heldout_error=error)
 
     def _error(self, coreset: Coreset, draws: Float, target: Float) -> float:

@@ -488,6 +488,37 @@ def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, 
 
 
 @pytest.mark.parametrize(
+    ("negligible", "options", "selected"),
+    [
+        (9.0, {}, False),
+        (0.0, {}, True),
+        (9.0, {"size": 25}, True),
+        (9.0, {"projection": "taylor"}, True),
+        (9.0, {"draws": 250}, True),
+        (9.0, {"method": "pursuit"}, False),
+    ],
+    ids=["little_left", "more_left", "size", "projection", "draws", "method"],
+)
+def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
+    monkeypatch, negligible, options, selected
+):
+    """No log likelihood of any row is evaluated then, unless the user asks for a selection."""
+    monkeypatch.setattr(steps, "NEGLIGIBLE", negligible)
+    projected: list[str] = []
+    first = Projector.first
+    monkeypatch.setattr(
+        Projector, "first", lambda self, *a: (projected.append(self.kind), first(self, *a))[1]
+    )
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli", glm=False) as model:
+        fit = model.fit(logistic_data(20_000), seed=reseeded(1), max_rounds=1, **options)
+    assert bool(projected) == selected
+    assert fit.coreset.size == 25
+    assert np.all(fit.coreset.weights == 1) == (not selected)
+    assert 0 < fit.coreset.heldout_error < 0.1
+    assert fit.certificate.verdict == "certified"
+
+
+@pytest.mark.parametrize(
     ("size", "gap", "expected"), [("auto", 0.1, True), ("auto", 0.2, False), (25, 0.01, False)]
 )
 def test_no_rows_are_needed_where_the_quadratic_is_adequate(size, gap, expected):
