@@ -306,7 +306,7 @@ def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, f
     zero, random = lp(setting.a(np.zeros(len(w)))), lp(setting.a(w))
     zero_b = lp(weighted.with_weights(setting.rows_b, np.zeros(weighted.n_obs(setting.rows_b))))
     lik = rows(setting.rows_a)
-    if not np.any(lik) and len(w):
+    if not np.any(lik) and np.ptp(random - zero) == 0:
         raise _without_likelihood(weighted, setting.rows_a)
     sizes = np.abs(lik)  # what rounding errors are relative to
     step = random + lik[:, setting.which]

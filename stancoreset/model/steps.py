@@ -455,9 +455,9 @@ class Pipeline:
             kind = HERMITE
         gap = np.inf if expansion is None else expansion.gap(reference)
         searched = self._may_choose and isinstance(plan.size, str)
-        open_ = searched and plan.selection.projection is None and plan.selection.draws is None
-        if expansion is not None and kind != HERMITE and open_ and gap <= NEGLIGIBLE:
-            with stages("select"):
+        open_choice = searched and not (plan.selection.projection or plan.selection.draws)
+        if expansion is not None and kind != HERMITE and open_choice and gap <= NEGLIGIBLE:
+            with stages("select"):  # rows that replace no others: there is nothing to complete
                 return self._beside(view, expansion, FIRST_SIZE)
         series = None
         with stages("bind candidates"):
