@@ -510,16 +510,19 @@ class Settling:
         """
         full, draws = self.full, settled.draws
         ends = self._tops(draws, starts)
-        # A climb on a subsample may end where all rows have no density.
-        ends = ends[np.isfinite(full.log_density(ends))]
-        if not len(ends):
-            return False
         psi, there = (self.session.seen(self.checked, some) for some in (draws, ends))
+        # A climb on a subsample may end where all rows have no density.
+        values = whole.log_likelihood(there)
+        known = np.isfinite(values)
+        if not known.any():
+            return False
+        ends, there, values = ends[known], there[known], values[known]
         low, high = psi.min(axis=0), psi.max(axis=0)
         # Modes of a subsample lie √(N/n) times as far from the posterior's.
         margin = 0.5 * (high - low) * np.sqrt(full.n_obs / self._climbed)
         outside = np.any((there < low - margin) | (there > high + margin), axis=1)
-        at_ends, at_draws = self._here(whole, there), settled.seen.log_likelihood
+        at_ends = of_psi(there, values, whole, self.seed)
+        at_draws = settled.seen.log_likelihood
         density = at_ends.log_likelihood + full.log_prior(ends)
         plausible = density >= np.min(at_draws + full.log_prior(draws[: len(at_draws)]))
         left = settled.expansion.left(at_ends)
