@@ -20,7 +20,7 @@ from stancoreset.stan import (
     uses_weights,
     weighted_program,
 )
-from stancoreset.stan.data import declared, not_finite
+from stancoreset.stan.data import declared, index_words, not_finite
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
@@ -117,10 +117,9 @@ class Adopted:
             value = np.asarray(values[decl.name])
             first, count = not_finite(value)
             if count:
-                at = ", ".join(map(str, first))
+                seen = f"has {value[first]} at {index_words(first)}" if first else f"is {value}"
                 raise DataError(
-                    f"transformed data '{decl.name}' of '{self.original.name}' "
-                    f"{f'has {value[first]} at [{at}] (counting from 0)' if at else f'is {value}'}"
+                    f"transformed data '{decl.name}' of '{self.original.name}' {seen}"
                     f", declared as {declared(decl)} (line {decl.line}): no statement gives it a "
                     "value with these data, or its computation failed; check the sizes and the "
                     "values that it is computed from"

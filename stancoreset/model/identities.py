@@ -148,9 +148,15 @@ def check_identities(
     rng = np.random.default_rng(seed)
     setting = _Setting.choose(weighted, data, rng)
     with _BoundTwice(weighted, engine) as bound:
-        thetas = random_points(bound.density(setting.rows_a), points, rng)
-        found = _errors(setting, bound, thetas)
-        found["prior"] = max(found["prior"], _prior_on_rows(weighted, data, bound, thetas))
+        try:
+            thetas = random_points(bound.density(setting.rows_a), points, rng)
+            found = _errors(setting, bound, thetas)
+            found["prior"] = max(found["prior"], _prior_on_rows(weighted, data, bound, thetas))
+        except DataError as error:
+            row = _refused_row(weighted, data, bound)
+            if row is None:
+                raise
+            raise DataError(f"{error} ({_shown_row(weighted, data, row)})") from None
         if original is not None:
             rows: Mapping[str, Any]
             if numbered:
@@ -339,56 +345,51 @@ def _prior_on_rows(
     Of very many rows these are some, evenly spread, and some of every pattern. Points at which a
     row has no density are skipped: zero times infinity is not a number.
     """
-    numbers = np.arange(weighted.n_obs(data))
-    if len(numbers) > SHOWN:
-        numbers = shown_rows(rows_of(weighted, data), SHOWN)
-        data = weighted.subset(data, numbers)
-    n_obs = len(numbers)
-    held = sum(np.size(data[name]) for name in weighted.rows)
-    length = max(1, min(MAX_ROWS_PER_CHUNK, _NUMBERS * n_obs // max(1, held)))
+    if weighted.n_obs(data) > SHOWN:
+        shown = shown_rows(rows_of(weighted, data), SHOWN)
+        data = weighted.subset(data, shown)
+    n_obs = weighted.n_obs(data)
+    numbers = sum(np.size(data[name]) for name in weighted.rows)
+    length = max(1, min(MAX_ROWS_PER_CHUNK, _NUMBERS * n_obs // max(1, numbers)))
     one = bound.density(weighted.prior_data(data)).log_density(thetas)
     worst = 0.0
-
-    def prior_at(start: int, stop: int) -> Float:
-        rows = weighted.subset(data, slice(start, stop), np.zeros(stop - start))
-        with closing(bound.briefly(rows)) as model:
-            return np.asarray(model.log_density(thetas))
-
     for start in range(0, n_obs, length):
-        stop = min(start + length, n_obs)
-        try:
-            zero = prior_at(start, stop)
-        except DataError as error:
-            row = _refused_row(prior_at, start, stop)
-            if row is None:
-                raise
-            raise DataError(f"{error} ({_shown_row(weighted, data, row, numbers[row])})") from None
+        cut = slice(start, min(start + length, n_obs))
+        rows = weighted.subset(data, cut, np.zeros(cut.stop - start))
+        with closing(bound.briefly(rows)) as model:
+            zero = model.log_density(thetas)
         if np.isfinite(zero - one).sum() > 1:
             worst = max(worst, _up_to_constant(zero, one))
     return worst
 
 
-def _refused_row(read: Callable[[int, int], object], start: int, stop: int) -> int | None:
-    """A row that cannot be read by itself, of rows that cannot be read together, by bisection."""
+def _refused_row(
+    weighted: WeightedProgram, data: Mapping[str, Any], bound: _BoundTwice
+) -> int | None:
+    """A row that Stan cannot read by itself, by bisection; None if no row is to blame."""
 
-    def is_refused(some: int, end: int) -> bool:
+    def is_refused(rows: Mapping[str, Any]) -> bool:
         try:
-            read(some, end)
+            bound.briefly(rows).close()
         except DataError:
             return True
         return False
 
+    start, stop = 0, weighted.n_obs(data)
+    if is_refused(weighted.prior_data(data)):
+        return None
     while stop - start > 1:
         middle = (start + stop) // 2
-        start, stop = (start, middle) if is_refused(start, middle) else (middle, stop)
-    return start if is_refused(start, stop) else None
+        low = is_refused(weighted.subset(data, slice(start, middle)))
+        start, stop = (start, middle) if low else (middle, stop)
+    return start if is_refused(weighted.subset(data, slice(start, stop))) else None
 
 
-def _shown_row(weighted: WeightedProgram, data: Mapping[str, Any], row: int, number: int) -> str:
+def _shown_row(weighted: WeightedProgram, data: Mapping[str, Any], row: int) -> str:
     """A row's number and its first values, in words."""
     columns = {n: np.asarray(data[n]) for n in weighted.rows if n != weighted.weights}
     values = [f"{n} = {v[row]:g}" for n, v in columns.items() if v.ndim == 1 and v.size][:_TOLD]
-    return f"row {number}, counting from 0, with {', '.join(values)}"
+    return f"row {row}, counting from 0, with {', '.join(values)}"
 
 
 def _up_to_constant(left: Float, right: Float, size: Float | float = 0.0) -> float:

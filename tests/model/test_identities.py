@@ -231,16 +231,44 @@ def test_a_row_that_stan_refuses_is_named(monkeypatch, engine: Engine, bad: list
     )
     picky = weighted_program(StanProgram.from_code(code))
     rows = picky.check({**data(), "x": np.arange(60.0)})
-    bind_density = identities._BoundTwice.briefly
 
-    def briefly(self, some):
-        if np.isin(some["x"], bad).any():
-            raise DataError("Stan refuses the data of the program 'model': x")
-        return bind_density(self, some)
+    class Picky:
+        """Stan that refuses some values."""
 
-    monkeypatch.setattr(identities._BoundTwice, "briefly", briefly)
+        def __init__(self, compiled):
+            self.compiled = compiled
+
+        def bind_density(self, some):
+            self.refuse(some)
+            return self.compiled.bind_density(some)
+
+        def bind(self, some, **options):
+            self.refuse(some)
+            return self.compiled.bind(some, **options)
+
+        def refuse(self, some):
+            if np.isin(some["x"], bad).any():
+                raise DataError("Stan refuses the data of the program 'model': x")
+
+    with_control = identities.CompiledWithControl
+    monkeypatch.setattr(
+        identities, "CompiledWithControl", lambda *a, **k: Picky(with_control(*a, **k))
+    )
     with pytest.raises(DataError, match=rf": x \(row {bad[0]}, counting from 0, with y = .*x = "):
         check_identities(picky, engine, rows)
+
+
+def test_no_row_is_blamed_for_what_all_rows_have(engine: Engine) -> None:
+    """A number that is refused with any rows, and with none."""
+    code = PROGRAM.replace("int<lower=0> N;", "int<lower=0> N;\n  vector[2] u;", 1).replace(
+        "parameters {{", "transformed data {{ simplex[2] v = u; }}\nparameters {{", 1
+    )
+    one = weighted_program(
+        StanProgram.from_code(code.format(prior=PRIOR, row=ROW, log_lik=LOG_LIK))
+    )
+    with pytest.raises(DataError) as raised:
+        check_identities(one, engine, one.check({**data(), "u": [0.5, 0.6]}))
+    assert "row" not in str(raised.value)
 
 
 GAUSSIAN_PROCESS = """

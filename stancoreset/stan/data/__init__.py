@@ -17,7 +17,7 @@ from stancoreset.stan.data.files import (
     require_different,
     to_json,
 )
-from stancoreset.stan.data.values import Value, as_value, masked_values, not_finite
+from stancoreset.stan.data.values import Value, as_value, index_words, masked_values, not_finite
 
 __all__ = [
     "DataSource",
@@ -28,6 +28,7 @@ __all__ = [
     "data_hash",
     "declared",
     "evaluate_int",
+    "index_words",
     "indexed_columns",
     "json_text",
     "masked_values",

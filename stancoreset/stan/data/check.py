@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from stancoreset.checks import near_misses
-from stancoreset.errors import DataError, ProgramError
-from stancoreset.stan.data.evaluate import Scope, evaluate_int
+from stancoreset.errors import DataError
+from stancoreset.stan.data.evaluate import Scope, evaluate_int, evaluate_number
 from stancoreset.stan.data.files import DataSource, raw_data
-from stancoreset.stan.data.values import Value, as_value
+from stancoreset.stan.data.values import Value, as_value, index_words
 from stancoreset.stan.syntax import expression
 from stancoreset.stan.syntax import nodes as n
 
@@ -148,7 +148,7 @@ def _typed(decl: n.Decl, value: Value) -> Value:
         broken = np.asarray(array != np.floor(array))
         if broken.any():
             first = tuple(int(i) for i in np.argwhere(broken)[0])
-            where = f" at [{', '.join(map(str, first))}] (counting from 0)" if first else ""
+            where = f" at {index_words(first)}" if first else ""
             raise DataError(
                 f"data variable '{decl.name}' has {array[first]}{where}; expected whole numbers: "
                 f"it is declared as {declared(decl)} (line {decl.line})"
@@ -220,25 +220,17 @@ def _require_within(decl: n.Decl, value: Value, scope: Scope) -> None:
         (constraint.lower, np.less, "at least"),
         (constraint.upper, np.greater, "at most"),
     ):
-        limit = None if bound is None else _number(scope, bound)
+        limit = None if bound is None else evaluate_number(scope, bound)
         if limit is None or not (bad := beyond(array, limit)).any():
             continue
         first = tuple(int(i) for i in np.argwhere(bad)[0])
-        where = f" has {array[first]} at [{', '.join(map(str, first))}] (counting from 0)"
+        where = f" has {array[first]} at {index_words(first)}"
         from_zero = decl.type.base == "int" and limit == 1 and array.min() == 0
         raise DataError(
             f"data variable '{decl.name}'{where if first else f' is {array}'}; expected {words} "
             f"{limit:g}, its {'lower' if bound is constraint.lower else 'upper'} bound "
             f"(line {decl.line})" + ("; Stan counts from 1: add 1" if from_zero and first else "")
         )
-
-
-def _number(scope: Scope, bound: n.Expr) -> float | None:
-    try:
-        value = scope.evaluate(bound)
-    except (ProgramError, KeyError):  # Stan knows more functions
-        return None
-    return float(value.item()) if value.size == 1 else None
 
 
 def _shape_hint(seen: tuple[int, ...], expected: tuple[int, ...]) -> str:

@@ -19,7 +19,7 @@ from stancoreset.errors import ProgramError
 from stancoreset.stan.syntax import expression
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Scope", "evaluate_int"]
+__all__ = ["Scope", "evaluate_int", "evaluate_number"]
 
 Array = NDArray[Any]
 
@@ -132,13 +132,19 @@ class Scope:
         return int(value.reshape(()))
 
 
-def evaluate_int(scope: Scope, e: n.Expr) -> int | None:
-    """An integer expression of data, or None if it cannot be evaluated."""
+def evaluate_number(scope: Scope, e: n.Expr) -> float | None:
+    """An expression of data that is a single number, or None if it cannot be evaluated."""
     try:
         value = scope.evaluate(e)
-    except (ProgramError, KeyError):
+    except (ProgramError, KeyError):  # Stan knows more functions
         return None
-    return int(value.reshape(())) if value.size == 1 else None
+    return float(value.item()) if value.size == 1 else None
+
+
+def evaluate_int(scope: Scope, e: n.Expr) -> int | None:
+    """The same of an integer expression."""
+    value = evaluate_number(scope, e)
+    return None if value is None else int(value)
 
 
 def _definitions(statements: Sequence[n.Stmt]) -> dict[str, n.Expr]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError
 
-__all__ = ["Value", "as_value", "is_pandas", "masked_values", "not_finite"]
+__all__ = ["Value", "as_value", "index_words", "is_pandas", "masked_values", "not_finite"]
 
 # What may be done about text in a column of a table.
 _CATEGORIES = (
@@ -127,7 +127,7 @@ def _not_numeric(array: NDArray[Any]) -> str:
     for at in np.ndindex(items.shape):
         item = items[at]
         if not isinstance(item, int | float | np.number | np.bool_):
-            where = f" at {_index(at)}" if at else ""
+            where = f" at {index_words(at)}" if at else ""
             return f"holds {reprlib.repr(item)} ({type(item).__name__}){where}"
     return "is an array of Python objects (dtype object: use .astype(float) or .astype(int))"
 
@@ -137,7 +137,7 @@ def masked_values(array: NDArray[Any]) -> str:
     mask = np.ma.getmaskarray(array)
     first = tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
     return (
-        f"has {int(mask.sum())} masked values, the first at {_index(first)}; remove or impute "
+        f"has {int(mask.sum())} masked values, the first at {index_words(first)}; remove or impute "
         "these rows first"
     )
 
@@ -158,7 +158,7 @@ def _require_finite(name: str, array: NDArray[np.float64]) -> None:
     if not count:
         return
     raise DataError(
-        f"data variable {name!r} has {array[first]} at {_index(first)} "
+        f"data variable {name!r} has {array[first]} at {index_words(first)} "
         f"({count} of {array.size} values are not finite); "
         "expected finite numbers: remove or impute these rows first"
         if array.ndim
@@ -166,7 +166,8 @@ def _require_finite(name: str, array: NDArray[np.float64]) -> None:
     )
 
 
-def _index(at: tuple[int, ...]) -> str:
+def index_words(at: tuple[int, ...]) -> str:
+    """A place in an array, for messages."""
     return f"[{', '.join(map(str, at))}] (counting from 0)"
 
 
