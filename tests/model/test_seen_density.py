@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from pairs.cases import CASES
-from pairs.simulated import crossed_logistic, ordinal_groups, weibull_groups
+from pairs.simulated import crossed_logistic, gaussian_slopes, ordinal_groups, weibull_groups
 
 import stancoreset as sc
 from stancoreset.model.seen_density import SeenDensity, places_of
@@ -77,8 +77,11 @@ def test_the_marginal_mode_is_that_of_all_rows_in_stan(both):
 
 
 def test_correlated_slopes_are_no_coordinates_of_centred_effects():
-    """Rows see r = L z; centred effects divide by no matrix."""
-    points = np.random.default_rng(1).normal(size=(2, 5))
-    mixed = points @ np.tril(np.ones((5, 5)))
-    assert places_of(mixed, points) is None
+    """Rows see r = L z; centred effects divide by no matrix. Nor is one coordinate two of ψ."""
+    with sc.CoresetModel(CASES["sim_gaussian_slopes"].program, engine="stanli") as model:
+        session, data = model._session, model.read(gaussian_slopes(900, number=8))
+        with session.effects.centred(session.no_rows(data)) as prior:
+            points = np.random.default_rng(1).uniform(-1, 1, (2, prior.bound.n_params))
+            psi = session.seen(data, prior.back(points))
+    assert places_of(psi, points) is None
     assert places_of(points[:, [1, 1]], points) is None
