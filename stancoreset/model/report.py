@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from stancoreset.checks import is_number, is_whole
 from stancoreset.model.certify import certificate_of_gaussian
 from stancoreset.model.refinement import FIRST, Round
@@ -232,6 +234,12 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     """Lines of Markdown below the verdict and what it was made from."""
     if fit.certificate.witness:
         yield from ("", f"Witness of the full log density: {fit.certificate.witness}.")
+    coreset = fit.selected
+    if coreset is not None and coreset.size < coreset.n_obs and np.all(coreset.weights == 1):
+        yield from (
+            "",
+            "None of these rows replaces others: the quadratic stands for all of the rest.",
+        )
     if fit.reference.unsettled:
         yield from (
             "",

@@ -500,7 +500,7 @@ def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, 
     ids=["little_left", "more_left", "size", "projection", "draws", "method"],
 )
 def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
-    monkeypatch, negligible, options, selected
+    monkeypatch, tmp_path, negligible, options, selected
 ):
     """No log likelihood of any row is evaluated then, unless the user asks for a selection."""
     monkeypatch.setattr(steps, "NEGLIGIBLE", negligible)
@@ -510,8 +510,16 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
         Projector, "first", lambda self, *a: (projected.append(self.kind), first(self, *a))[1]
     )
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli", glm=False) as model:
-        fit = model.fit(logistic_data(20_000), seed=reseeded(1), max_rounds=1, **options)
+        fit = model.fit(
+            logistic_data(20_000),
+            seed=reseeded(1),
+            max_rounds=1,
+            output_dir=tmp_path / "run",
+            **options,
+        )
     assert bool(projected) == selected
+    told = "None of these rows replaces others" in (tmp_path / "run" / "report.md").read_text()
+    assert told == (not selected)
     assert fit.coreset.size == 25
     assert np.all(fit.coreset.weights == 1) == (not selected)
     assert 0 < fit.coreset.heldout_error < 0.1
