@@ -33,11 +33,9 @@ from stancoreset.engines import (
     stan_init,
 )
 from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
-from stancoreset.model.plan import HELDOUT_DRAWS
 from stancoreset.model.seen_density import SeenDensity, places_of
 from stancoreset.model.session import Session
-from stancoreset.model.sizes import NEGLIGIBLE
-from stancoreset.model.view import of_psi, view_of
+from stancoreset.model.view import COMPARED, of_psi, offset_of, view_of
 from stancoreset.model.without_rows import WithoutRows
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
@@ -47,12 +45,13 @@ from stancoreset.reference import (
     ascend,
     ends_of_climbs,
     evaluated,
-    from_rows,
     hessian_width,
     in_dimensions,
     marginal_mode,
     moments,
+    of_evaluated,
     of_widths,
+    require_usable,
     start_seed,
 )
 from stancoreset.rows import CountedDensity, FullData
@@ -125,9 +124,7 @@ class Settling:
         The user's options, of which the number of chains, their target acceptance and depth count.
     seed : int
     count : int
-        Number of the reference's draws that are evaluated.
-    more : bool
-        Whether there may be more of them, for rows that complete the quadratic.
+        Least number of the reference's draws that are evaluated.
     """
 
     session: Session
@@ -136,7 +133,6 @@ class Settling:
     nuts: NUTS
     seed: int
     count: int
-    more: bool = True
 
     def instead_of(self, fit: Callable[[], Reference], *, rough: bool) -> Reference:
         """Settled draws, or the reference that `fit` makes, with the reason why not.
@@ -191,7 +187,7 @@ class Settling:
                 "there are other modes, at which the rows see other values and the density is no "
                 "lower"
             )
-        return self._reference(best)
+        return self._reference(whole, best)
 
     def from_reference(self, reference: Reference) -> Reference:
         """Settle from a reference; it stays if it is good, and with a reason if that fails."""
@@ -201,7 +197,8 @@ class Settling:
             if view.reference is reference and expansion.gap(reference) <= _GOOD:
                 return reference
             best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
-            return replace(self._reference(best), elsewhere=reference.elsewhere)
+            found = self._reference(view.full, best)
+            return replace(found, elsewhere=reference.elsewhere)
         except StancoresetError as error:
             return replace(reference, unsettled=_clause(error))
 
@@ -580,15 +577,21 @@ class Settling:
         _log.debug("%d of %d chains stay at another mode", stays.sum(), len(stays))
         return bool(np.any(stays))
 
-    def _reference(self, last: _Turn) -> Reference:
-        """A reference of the last turn's draws."""
-        count = self.count
-        if self.more and last.gap > _SPREAD:  # much is left for rows to complete
-            count = max(count, len(last.draws) - HELDOUT_DRAWS)
-        elif self.more and last.gap <= NEGLIGIBLE:  # as many as show that nothing is
-            count = min(count, _LOOKED_AT)
-        reference = from_rows(self.full, last.draws, SETTLED, count, self.seed)
-        return replace(reference, diverged=last.diverged > _MANY)
+    def _reference(self, whole: FullData, last: _Turn) -> Reference:
+        """A reference of the last turn's draws, evaluated where they were looked at, in ψ.
+
+        Both forms of the likelihood are compared at a few of them.
+        """
+        full, draws, known = self.full, last.draws, last.seen.log_likelihood
+        require_usable(draws, full.param_names, "draws of prior times quadratic")
+        more = draws[len(known) : self.count]
+        if len(more):
+            psi = self.session.seen(self.checked, more)
+            known = np.concatenate([known, evaluated(whole, psi)[1]])
+        own = evaluated(full, draws[:COMPARED])[1]
+        known = known - offset_of(known[:COMPARED], own, whole)
+        found = of_evaluated(full, draws, known, SETTLED, self.seed)
+        return replace(found, diverged=last.diverged > _MANY)
 
 
 @dataclass(frozen=True)

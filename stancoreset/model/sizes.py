@@ -14,6 +14,7 @@ __all__ = [
     "FIRST_SIZE",
     "MAX_DRAWS",
     "NEGLIGIBLE",
+    "draws_to_select",
     "further_draws",
     "has_helped",
     "initial_draws",
@@ -29,14 +30,18 @@ AUTO = "auto"
 #: Held-out error of the log likelihood, a standard deviation in natural logarithms, that is small
 #: enough: importance weights then have the effective sample size n / (1 + 0.1²).
 ERROR_GOAL = 0.1
-#: What a quadratic leaves that no row need complete: weights are worth 999 draws of 1,000.
-NEGLIGIBLE = 0.03
+#: What a quadratic leaves that no row need complete: weights are worth 995 draws of 1,000.
+NEGLIGIBLE = 0.07
 #: Rows that are tried first.
 FIRST_SIZE = 25
 _LARGEST, _FACTOR = 1_000, 1.5
 
 # Sizes that show a trend.
 _TREND = 3
+
+# Draws of a reference while it is open whether rows are selected on them, and the fewest on which
+# they are. What a quadratic leaves that takes all draws to learn.
+_FEW, _FEWEST, _MUCH = 100, 250, 0.3
 
 #: Largest number of draws for selection.
 MAX_DRAWS = 2_000
@@ -90,9 +95,19 @@ def worth_trying(
 
 def initial_draws(size: int | str, *, few: bool = False) -> int:
     """The first number of draws S: well above the k rows, which would else fit only the draws."""
-    if isinstance(size, str):  # unknown yet; most often it is small
-        size = 100
-    return min(MAX_DRAWS, max(250, (2 if few else 5) * size))
+    if isinstance(size, str):  # unknown yet, and so is whether any row is selected
+        return _FEW
+    return min(MAX_DRAWS, max(_FEWEST, (2 if few else 5) * size))
+
+
+def draws_to_select(gap: float, available: int) -> int:
+    """The number of draws on which rows are selected, by what a quadratic leaves without them.
+
+    `available` ones are at hand, of those that were made to find it.
+    """
+    if gap <= NEGLIGIBLE:
+        return 0
+    return max(_FEWEST, available) if gap > _MUCH else _FEWEST
 
 
 def needs_draws(coreset: Coreset, n_draws: int) -> bool:

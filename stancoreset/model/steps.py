@@ -49,6 +49,7 @@ from stancoreset.model.sizes import (
     ERROR_GOAL,
     FIRST_SIZE,
     NEGLIGIBLE,
+    draws_to_select,
     further_draws,
     has_helped,
     initial_draws,
@@ -253,12 +254,11 @@ class Pipeline:
         settles = self._controls and isinstance(plan.reference, str) and not plan.is_gaussian
         without = settles and self._without_draws(full)
         # Every draw is a pass over all rows, those on disk are read for it. The draws can grow:
-        # series need none, and the little that a quadratic at settled draws leaves needs few.
+        # series need none, and the little that a quadratic leaves needs few.
         searched = settles and isinstance(plan.size, str)
         few = full.passes.stored is not None or without or searched
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
         count = asked or initial_draws(plan.size, few=few)
-        more = settles and plan.selection.draws is None and not without
         with self.stages("reference", total=count) as tick:
             if settles and self.source is None:
                 self._foresee(full.n_params)
@@ -277,7 +277,6 @@ class Pipeline:
                 plan.nuts,
                 plan.seed,
                 count,
-                more=more,
             )
             return settling.instead_of(fit, rough=plan.reference == "laplace")
 
@@ -323,7 +322,12 @@ class Pipeline:
             with self.stages("expand"):
                 view = view_of(session, self.checked, full, reference)
                 expansion = self.expansion(view)
+            # As many draws as the little or much that is left takes.
+            view = self._extended(view, expansion, settled=reference.method == SETTLED)
+            expansion = view.refitted(expansion)
             controlled = ControlledSelection(view.session, self.checked, view.full, expansion)
+        else:
+            view = self._extended(view)
         if is_in_the_loop(plan.method):
             coreset = self.chosen or self.select_in_the_loop(full)
         else:
@@ -341,6 +345,28 @@ class Pipeline:
             weights_name=session.program.weights,
             provenance=dict(self.provenance),
         )
+
+    def _extended(
+        self, view: View, expansion: Expansion | None = None, *, settled: bool = False
+    ) -> View:
+        """The same with as many evaluated draws as rows are selected on.
+
+        `settled` draws, which were made to find the quadratic, may all be evaluated.
+        """
+        plan, reference = self.plan, view.reference
+        by_series = expansion is not None and expansion.expected is not None
+        if by_series or plan.selection.draws is not None or is_in_the_loop(plan.method):
+            return view
+        gap = np.inf if expansion is None else expansion.gap(reference)
+        spare = 0 if reference.spare is None else len(reference.spare)
+        most = len(reference.draws) + spare - min(HELDOUT_DRAWS, spare)
+        wanted = draws_to_select(gap, most if settled else 0)
+        if reference.spare is not None:
+            wanted = min(wanted, most)
+        if wanted <= len(reference.draws):
+            return view
+        with self.stages("project"):
+            return view.extended(wanted)
 
     def _information(self, view: View, coreset: Coreset) -> Float | None:
         """What each row tells, if that costs a small share of what any fit costs.

@@ -9,16 +9,18 @@ import numpy as np
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
 from stancoreset.model.session import Session
-from stancoreset.reference import GaussianFit, Reference, of_draws
+from stancoreset.reference import GaussianFit, Reference, extended, of_evaluated
 from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["View", "of_psi", "view_of"]
+__all__ = ["COMPARED", "View", "of_psi", "offset_of", "view_of"]
 
 # Step of differences along a coordinate that is constant.
 _SMALL = 1e-3
-# Draws at which both forms of the likelihood are compared, and their largest relative difference.
-_COMPARED, _TOLERANCE = 3, 1e-8
+#: Draws at which both forms of the likelihood are compared.
+COMPARED = 3
+# Their largest relative difference.
+_TOLERANCE = 1e-8
 # Further draws of a Gaussian reference.
 _SPARE = 500
 
@@ -33,9 +35,20 @@ class View:
 
     def expansion(self, *, exact: bool = False) -> Expansion:
         """The log likelihood as a quadratic: projected, or expanded at a Laplace fit's mode."""
-        gaussian = self.reference.method == "laplace"
-        pairs = 0 if gaussian else PAIRS
+        pairs = 0 if self._is_gaussian else PAIRS
         return self.session.expand(self.full, self.reference, pairs, exact=exact)
+
+    def refitted(self, expansion: Expansion) -> Expansion:
+        """The same, or least squares at draws of which there were too few before."""
+        return expansion if self._is_gaussian else expansion.fitted(self.reference)
+
+    @property
+    def _is_gaussian(self) -> bool:
+        return self.reference.method == "laplace"
+
+    def extended(self, count: int) -> View:
+        """The same with `count` evaluated draws, or as many as there are."""
+        return replace(self, reference=extended(self.full, self.reference, count))
 
     def no_series(self) -> str:
         """The reason why the rows have no Hermite series; empty if they have one."""
@@ -50,18 +63,18 @@ def view_of(session: Session, checked: StanData, full: FullData, reference: Refe
     spare = reference.more(_SPARE, stream=0) if reference.spare is None else reference.spare
     psi = session.seen(checked, np.concatenate([reference.draws, spare]))
     seen = session.seen_data(checked)
-    offset = _offset(seen, psi, reference)
-    values = reference.log_likelihood + offset
-    return View(likelihood, seen, of_psi(psi, values, seen, reference.seed))
+    known = reference.log_likelihood
+    offset = offset_of(seen.log_likelihood(psi[:COMPARED]), known[:COMPARED], seen)
+    return View(likelihood, seen, of_psi(psi, known + offset, seen, reference.seed))
 
 
-def _offset(seen: FullData, psi: Float, reference: Reference) -> float:
+def offset_of(in_psi: Float, expected: Float, seen: FullData) -> float:
     """The constant by which the log likelihood in ψ differs from that in the parameters.
 
-    A `ControlError` is raised if it is no constant: then ψ is not all that the rows see.
+    Both are values at the same draws. A `ControlError` is raised if it is no constant: then ψ is
+    not all that the rows see.
     """
-    expected = reference.log_likelihood[:_COMPARED]
-    apart = seen.log_likelihood(psi[: len(expected)]) - expected
+    apart = in_psi - expected
     if np.ptp(apart) > _TOLERANCE * max(1.0, float(np.max(np.abs(expected)))):
         raise ControlError(
             f"the log likelihood in what the rows see ({', '.join(seen.param_names[:4])}, …) "
@@ -73,17 +86,8 @@ def _offset(seen: FullData, psi: Float, reference: Reference) -> float:
 
 def of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:
     """A reference of values of ψ, of which the first have known log likelihoods."""
-    count = len(log_likelihood)
-    return Reference(
-        method="draws",
-        draws=psi[:count],
-        param_names=full.param_names,
-        seed=seed,
-        gaussian=_with_spread(of_draws(psi, full)),
-        log_prior=full.log_prior(psi[:count]),
-        log_likelihood=log_likelihood,
-        spare=psi[count:],
-    )
+    found = of_evaluated(full, psi, log_likelihood, "draws", seed)
+    return replace(found, gaussian=_with_spread(found.gaussian))
 
 
 def _with_spread(gaussian: GaussianFit) -> GaussianFit:

@@ -11,9 +11,11 @@ from stancoreset.reference.base import (
     GaussianFit,
     Reference,
     evaluated,
+    extended,
     moments,
-    of_draws,
+    of_evaluated,
     of_widths,
+    require_usable,
 )
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
@@ -37,6 +39,7 @@ __all__ = [
     "curvature_width",
     "ends_of_climbs",
     "evaluated",
+    "extended",
     "fit_reference",
     "from_rows",
     "gaussian_at",
@@ -44,8 +47,9 @@ __all__ = [
     "in_dimensions",
     "marginal_mode",
     "moments",
-    "of_draws",
+    "of_evaluated",
     "of_widths",
     "pathfinder_draws",
+    "require_usable",
     "start_seed",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ __all__ = [
     "Progress",
     "Reference",
     "evaluated",
+    "extended",
     "moments",
     "of_draws",
+    "of_evaluated",
     "of_widths",
     "require_usable",
 ]
@@ -250,6 +252,47 @@ def evaluated(
             "own"
         )
     return full.log_prior(draws), log_likelihood
+
+
+def extended(full: FullData, reference: Reference, count: int) -> Reference:
+    """The same reference with `count` evaluated draws, or as many as it has.
+
+    The first of its spare draws, at which errors are measured, stay where they are. A Gaussian
+    makes new ones.
+    """
+    have = len(reference.draws)
+    if count <= have:
+        return reference
+    added = reference.more(count - have, stream=have)
+    spare, log_q = reference.spare, reference.log_q
+    log_prior, log_likelihood = evaluated(full, added)
+    return replace(
+        reference,
+        draws=np.concatenate([reference.draws, added]),
+        log_prior=np.concatenate([reference.log_prior, log_prior]),
+        log_likelihood=np.concatenate([reference.log_likelihood, log_likelihood]),
+        log_q=None
+        if log_q is None
+        else np.concatenate([log_q, reference.gaussian.log_density(added)]),
+        spare=None if spare is None else spare[: len(spare) - len(added)],
+    )
+
+
+def of_evaluated(
+    full: FullData, rows: Float, log_likelihood: Float, method: str, seed: int
+) -> Reference:
+    """A reference of draws (R, P) in random order, the first of which are evaluated, (S,)."""
+    count = len(log_likelihood)
+    return Reference(
+        method=method,
+        draws=rows[:count],
+        param_names=full.param_names,
+        seed=seed,
+        gaussian=of_draws(rows, full),
+        log_prior=full.log_prior(rows[:count]),
+        log_likelihood=log_likelihood,
+        spare=rows[count:],
+    )
 
 
 def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference draws") -> None:

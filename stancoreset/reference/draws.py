@@ -8,7 +8,7 @@ import numpy as np
 
 from stancoreset.engines import Float
 from stancoreset.posterior.arviz import variables_of
-from stancoreset.reference.base import Progress, Reference, evaluated, of_draws, require_usable
+from stancoreset.reference.base import Progress, Reference, evaluated, of_evaluated, require_usable
 from stancoreset.rows import FullData
 
 __all__ = ["from_draws", "from_rows"]
@@ -53,17 +53,8 @@ def from_rows(
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
     # A held-out share is always kept: an in-sample error is meaningless (design fact 3).
     count = min(draws, len(rows) - max(2, len(rows) // 5))
-    log_prior, log_likelihood = evaluated(full, rows[:count], progress)
-    return Reference(
-        method=method,
-        draws=rows[:count],
-        param_names=full.param_names,
-        seed=seed,
-        gaussian=of_draws(rows, full),
-        log_prior=log_prior,
-        log_likelihood=log_likelihood,
-        spare=rows[count:],
-    )
+    _, log_likelihood = evaluated(full, rows[:count], progress)
+    return of_evaluated(full, rows, log_likelihood, method, seed)
 
 
 def _unconstrained(full: FullData, source: Any) -> Float:

@@ -140,6 +140,34 @@ class Expansion:
             hessian=self.hessian + (added if is_sparse(self.hessian) else added.toarray()),
         )
 
+    def fitted(self, reference: Reference) -> Expansion:
+        """The quadratic by least squares at the reference's draws, where it leaves much there.
+
+        Where log likelihoods bend at points, as absolute values do, second derivatives say nothing.
+        With few draws, or where least squares leave as much, nothing is changed.
+        """
+        draws, p = reference.draws, len(self.columns)
+        first, second = np.triu_indices(p)
+        many = is_sparse(self.hessian) or len(draws) < _DRAWS_EACH * (1 + p + len(first))
+        if many or self.expected is not None or self.gap(reference) <= _MUCH:
+            return self
+        scale = self.scale[self.columns]
+        z = (draws - self.centre)[:, self.columns] / scale
+        functions = np.hstack([np.ones((len(z), 1)), z, z[:, first] * z[:, second]])
+        found = np.linalg.lstsq(functions, reference.log_likelihood)[0]
+        slope, bends = np.split(found[1:], [p])
+        bent = np.zeros((p, p))
+        bent[first, second] += bends
+        bent[second, first] += bends
+        by_draws = replace(
+            self,
+            gradient=slope / scale,
+            hessian=bent / np.outer(scale, scale),
+            points=None,
+            is_fitted=True,
+        )
+        return by_draws if by_draws.gap(reference) < _LITTLE else self
+
     def of_rows(
         self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
     ) -> tuple[Float, AnyMatrix]:
@@ -332,35 +360,7 @@ def _projected(
     if bend is not None:
         # Between the Hessian at the centre and the averaged one the noise of the latter is less.
         found += [replace(averaged, hessian=expansion.hessian + t * bend) for t in (0.5, 1.0)]
-    best = min(found, key=lambda one: one.gap(reference))
-    fitted = _fitted(averaged, reference) if best.gap(reference) > _MUCH else None
-    return fitted if fitted is not None and fitted.gap(reference) < _LITTLE else best
-
-
-def _fitted(expansion: Expansion, reference: Reference) -> Expansion | None:
-    """The quadratic by least squares at the reference's draws; None if they are too few.
-
-    Where log likelihoods bend at points, as absolute values do, second derivatives say nothing.
-    """
-    draws, p = reference.draws, len(expansion.columns)
-    first, second = np.triu_indices(p)
-    if is_sparse(expansion.hessian) or len(draws) < _DRAWS_EACH * (1 + p + len(first)):
-        return None
-    scale = expansion.scale[expansion.columns]
-    z = (draws - expansion.centre)[:, expansion.columns] / scale
-    functions = np.hstack([np.ones((len(z), 1)), z, z[:, first] * z[:, second]])
-    found = np.linalg.lstsq(functions, reference.log_likelihood)[0]
-    slope, bends = np.split(found[1:], [p])
-    bent = np.zeros((p, p))
-    bent[first, second] += bends
-    bent[second, first] += bends
-    return replace(
-        expansion,
-        gradient=slope / scale,
-        hessian=bent / np.outer(scale, scale),
-        points=None,
-        is_fitted=True,
-    )
+    return min(found, key=lambda one: one.gap(reference)).fitted(reference)
 
 
 def _bend(expansion: Expansion, gradient: Float, points: Float) -> AnyMatrix | None:

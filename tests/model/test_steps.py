@@ -29,6 +29,7 @@ from stancoreset.model.refinement import LONGER_CHAINS, SMALLER_STEPS, Change, R
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.sizes import (
     MAX_DRAWS,
+    draws_to_select,
     further_draws,
     initial_draws,
     needs_no_rows,
@@ -167,6 +168,37 @@ def test_draws_have_a_bound(climbed):
     assert initial_draws(10_000) == MAX_DRAWS
     assert [further_draws(n) for n in (250, 1_000)] == [250, 1_000]
     assert [further_draws(n, few=True) for n in (250, 1_000)] == [750, 1_000]
+
+
+@pytest.mark.parametrize(
+    ("gap", "available", "wanted"),
+    [(0.07, 1_000, 0), (0.08, 1_000, 250), (0.3, 1_000, 250), (0.31, 1_000, 1_000), (9.0, 0, 250)],
+)
+def test_rows_are_selected_on_as_many_draws_as_what_is_left_takes(gap, available, wanted):
+    assert draws_to_select(gap, available) == wanted
+
+
+def test_a_search_begins_with_few_draws_and_selects_on_more(tmp_path, monkeypatch):
+    """Of a fit that selects rows, the reference has few; the user's number stays what it is."""
+    monkeypatch.setattr(steps, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr("stancoreset.model.sizes.NEGLIGIBLE", 0.0)
+    selected = []
+    first = Projector.first
+
+    def counted(self, *args):
+        made = first(self, *args)
+        selected.append(made.n_draws)
+        return made
+
+    monkeypatch.setattr(Projector, "first", counted)
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli", glm=False) as model:
+        fit, asked = (
+            model.fit(logistic_data(5_000), seed=reseeded(1), max_rounds=1, **options)
+            for options in ({}, {"draws": 120})
+        )
+    assert selected == [250, 120]
+    assert len(fit.reference.draws) == 100
+    assert len(asked.reference.draws) == 120
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import cauchy, norm
 
 from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import MonteCarlo
-from stancoreset.posterior.certificate import certify
+from stancoreset.posterior.certificate import certify, leaves_no_doubt
 from stancoreset.posterior.importance import moved_by
 
 
@@ -118,6 +120,43 @@ def test_what_the_weights_move_decides_where_it_is_known():
     unknown = certify(log_weights, 0.01)
     assert unknown.verdict == "corrected"
     assert "below the 99 % that" in unknown.reasons[0]
+
+
+def test_what_few_draws_leave_no_doubt_of_all_draws_certify():
+    """Weights that are tilted, bent and noisy, without heavy tails."""
+    rng = np.random.default_rng(6)
+    nearly_equal, verdicts = 0, []
+    for _ in range(400):
+        theta = rng.standard_normal((1_000, 8))
+        along, bent = rng.standard_normal((2, 8)) / np.sqrt(8)
+        noise = rng.standard_normal(1_000)
+        kinds = [theta @ along, (theta**2 - 1) @ bent / np.sqrt(2), noise]
+        log_weights = 10 ** rng.uniform(-2, -0.5) * rng.dirichlet(np.ones(3)) @ kinds
+        few, everything = (
+            certify(log_weights[::step], 0.01, moved=moved_by(log_weights[::step], theta[::step]))
+            for step in (4, 1)
+        )
+        if leaves_no_doubt(few):
+            verdicts.append(everything.verdict)
+            nearly_equal += few.efficiency >= 0.998
+    assert verdicts == ["certified"] * len(verdicts)
+    assert 100 < nearly_equal < len(verdicts) - 20
+
+
+@pytest.mark.parametrize(
+    ("efficiency", "khat", "moved", "expected"),
+    [
+        (0.998, 0.9, 0.035, True),
+        (0.998, 0.9, 0.036, False),
+        (0.993, 0.3, 0.035, True),
+        (0.993, 0.31, 0.01, False),
+        (0.992, 0.1, 0.01, False),
+    ],
+)
+def test_few_draws_are_enough_without_heavy_tails(efficiency, khat, moved, expected):
+    few = certify(0.001 * np.random.default_rng(0).standard_normal(250), 0.01, moved=(moved, 0.0))
+    assert few.verdict == "certified"
+    assert leaves_no_doubt(replace(few, ess=250 * efficiency, khat=khat)) == expected
 
 
 def test_a_shift_of_heavy_tails_is_seen_though_they_have_no_standard_deviation():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from problems import NORMAL_CODE, logistic_data, normal_data
@@ -9,7 +11,7 @@ from scipy.optimize import minimize
 
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import DataError, ReferenceFitError
-from stancoreset.reference.base import GaussianFit
+from stancoreset.reference.base import GaussianFit, extended
 from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import gaussian_at, laplace
 from stancoreset.reference.summits import ends_of_climbs
@@ -127,6 +129,27 @@ def test_more_draws_are_new_and_reproducible(logistic):
     np.testing.assert_array_equal(one, reference.more(30, stream=0))
     assert not np.array_equal(one, two)
     assert not np.array_equal(one, reference.draws[:30])
+
+
+@pytest.mark.parametrize("of_draws", [False, True])
+def test_an_extended_reference_keeps_what_it_has(logistic, of_draws):
+    """Its values are the full data's, and draws that measure errors stay what they are."""
+    reference = laplace(logistic, 50, seed=3)
+    if of_draws:
+        reference = replace(reference, log_q=None, spare=reference.more(200, stream=0))
+    more = extended(logistic, reference, 120)
+    assert len(more.draws) == 120
+    np.testing.assert_array_equal(more.draws[:50], reference.draws)
+    np.testing.assert_allclose(more.log_p, logistic.log_density(more.draws))
+    np.testing.assert_array_equal(more.more(30, stream=0), reference.more(30, stream=0))
+    further = more.more(30, stream=120)
+    assert not {*further[:, 0]} & {*more.draws[:, 0]}
+    if of_draws:
+        assert more.log_q is None
+        assert {*more.spare[:, 0]} == {*reference.spare[:, 0]} - {*more.draws[:, 0]}
+    else:
+        np.testing.assert_allclose(more.log_q, reference.gaussian.log_density(more.draws))
+    assert extended(logistic, reference, 50) is reference
 
 
 SEPARATED = """

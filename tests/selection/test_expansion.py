@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ import stancoreset as sc
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.rows import Matrix
 from stancoreset.selection import PAIRS, Expansion
-from stancoreset.selection.expansion import _bend, _fitted, antithetic
+from stancoreset.selection.expansion import _bend, antithetic
 
 SPREAD = 0.5
 
@@ -134,7 +135,7 @@ def test_log_likelihoods_that_bend_at_points_have_a_quadratic_by_least_squares()
 
 
 def test_least_squares_find_a_quadratic():
-    """Exactly, of draws in other units; too few of them find nothing."""
+    """Exactly, of draws in other units; too few of them change nothing, nor where it is known."""
     rng = np.random.default_rng(1)
     scale, centre = np.array([0.01, 3.0, 200.0]), np.array([5.0, -1.0, 0.0])
     root = rng.normal(size=(3, 3))
@@ -155,8 +156,12 @@ def test_least_squares_find_a_quadratic():
         prior_hessian=np.zeros((3, 3)),
         param_names=tuple("abc"),
     )
-    found = _fitted(expansion, SimpleNamespace(draws=draws, log_likelihood=value))
+    found = expansion.fitted(SimpleNamespace(draws=draws, log_likelihood=value))
     assert found.is_fitted
     np.testing.assert_allclose(found.gradient, gradient, rtol=1e-8)
     np.testing.assert_allclose(found.hessian, hessian, rtol=1e-8)
-    assert _fitted(expansion, SimpleNamespace(draws=draws[:99], log_likelihood=value[:99])) is None
+    few = SimpleNamespace(draws=draws[:99], log_likelihood=value[:99])
+    assert expansion.fitted(few) is expansion
+    assert found.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is found
+    exact = replace(expansion, expected=SimpleNamespace())
+    assert exact.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is exact
