@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stancoreset.posterior import HELDOUT_CERTIFIED
 from stancoreset.selection import Coreset, Projection, Remainder
 
 __all__ = [
@@ -13,12 +14,12 @@ __all__ = [
     "ERROR_GOAL",
     "FIRST_SIZE",
     "MAX_DRAWS",
-    "NEGLIGIBLE",
     "draws_to_select",
     "further_draws",
     "has_helped",
     "initial_draws",
     "is_adequate",
+    "is_negligible",
     "needs_draws",
     "needs_no_rows",
     "sizes_to_try",
@@ -30,8 +31,9 @@ AUTO = "auto"
 #: Held-out error of the log likelihood, a standard deviation in natural logarithms, that is small
 #: enough: importance weights then have the effective sample size n / (1 + 0.1²).
 ERROR_GOAL = 0.1
-#: What a quadratic leaves that no row need complete: weights are worth 995 draws of 1,000.
-NEGLIGIBLE = 0.07
+# What a quadratic leaves that no row need complete: weights are worth 995 draws of 1,000. Where the
+# log likelihood varies little, it is less: half of the relative error that forbids a certificate.
+_NEGLIGIBLE, _SHARE = 0.07, 0.5 * HELDOUT_CERTIFIED
 #: Rows that are tried first.
 FIRST_SIZE = 25
 _LARGEST, _FACTOR = 1_000, 1.5
@@ -100,12 +102,18 @@ def initial_draws(size: int | str, *, few: bool = False) -> int:
     return min(MAX_DRAWS, max(_FEWEST, (2 if few else 5) * size))
 
 
-def draws_to_select(gap: float, available: int) -> int:
+def is_negligible(gap: float, norm: float) -> bool:
+    """Whether no row need complete what a quadratic leaves of a log likelihood with this spread."""
+    return gap <= min(_NEGLIGIBLE, _SHARE * norm)
+
+
+def draws_to_select(gap: float, norm: float, available: int) -> int:
     """The number of draws on which rows are selected, by what a quadratic leaves without them.
 
-    `available` ones are at hand, of those that were made to find it.
+    `norm` is the log likelihood's own spread; `available` draws are at hand, of those that were
+    made to find the quadratic.
     """
-    if gap <= NEGLIGIBLE:
+    if is_negligible(gap, norm):
         return 0
     return max(_FEWEST, available) if gap > _MUCH else _FEWEST
 

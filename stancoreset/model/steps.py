@@ -48,11 +48,11 @@ from stancoreset.model.settling import SETTLED, SETTLING_ITERATIONS, Settling
 from stancoreset.model.sizes import (
     ERROR_GOAL,
     FIRST_SIZE,
-    NEGLIGIBLE,
     draws_to_select,
     further_draws,
     has_helped,
     initial_draws,
+    is_negligible,
     needs_draws,
     needs_no_rows,
     sizes_to_try,
@@ -360,7 +360,7 @@ class Pipeline:
         gap = np.inf if expansion is None else expansion.gap(reference)
         spare = 0 if reference.spare is None else len(reference.spare)
         most = len(reference.draws) + spare - min(HELDOUT_DRAWS, spare)
-        wanted = draws_to_select(gap, most if settled else 0)
+        wanted = draws_to_select(gap, _norm(reference), most if settled else 0)
         if reference.spare is not None:
             wanted = min(wanted, most)
         if wanted <= len(reference.draws):
@@ -482,7 +482,8 @@ class Pipeline:
         gap = np.inf if expansion is None else expansion.gap(reference)
         searched = self._may_choose and isinstance(plan.size, str)
         open_choice = searched and not (plan.selection.projection or plan.selection.draws)
-        if expansion is not None and kind != HERMITE and open_choice and gap <= NEGLIGIBLE:
+        little = is_negligible(gap, _norm(reference))
+        if expansion is not None and kind != HERMITE and open_choice and little:
             with stages("select"):  # rows that replace no others: there is nothing to complete
                 return self._beside(view, expansion, FIRST_SIZE)
         series = None
@@ -545,7 +546,7 @@ class Pipeline:
         chosen = np.sort(np.argpartition(-left, size - 1)[:size])
         rows = chosen if full.row_numbers is None else full.row_numbers[chosen]
         error = expansion.gap(view.reference)
-        norm = float(np.std(view.reference.log_likelihood))
+        norm = _norm(view.reference)
         return Coreset(
             indices=rows,
             weights=full.weights_at(chosen),
@@ -604,7 +605,7 @@ class Pipeline:
         numbers = view.full.row_numbers
         rows = found.rows if numbers is None else numbers[found.rows]
         order = np.argsort(rows)
-        norm = float(np.std(view.reference.log_likelihood))
+        norm = _norm(view.reference)
         error = float(np.sqrt(found.variance)) / norm
         return Coreset(
             indices=rows[order],
@@ -839,6 +840,11 @@ class Pipeline:
             draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
+
+
+def _norm(reference: Reference) -> float:
+    """Spread of the log likelihood over the reference's draws."""
+    return float(np.std(reference.log_likelihood))
 
 
 def _timed(bound: BoundModel, draws: Float) -> float:

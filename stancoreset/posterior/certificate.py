@@ -29,8 +29,8 @@ against long runs of NUTS on all rows. It showed that
   were within a tenth of the truth wherever ESS was above half of the draws, but not where it was
   below a third;
 - k̂ above 0.7 is no reason to reject if ESS is above 99.8 %;
-- if 250 of 1,000 draws left no doubt (`leaves_no_doubt`), all 1,000 gave the same verdict:
-  the table of verdicts and errors did not change by one fit.
+- if 250 of 1,000 draws left no doubt (`leaves_no_doubt`), all 1,000 gave the same verdict in each
+  of its fits.
 
 Weights measure the error of the coreset posterior, not the error of its draws: chains that
 visited a slab only twice may give it any share. The certificate's promise, no mean off by more

@@ -20,7 +20,7 @@ import stancoreset as sc
 from stancoreset.engines import inverse_metric
 from stancoreset.engines import nuts as nuts_options
 from stancoreset.errors import OptionError
-from stancoreset.model import Plan, steps
+from stancoreset.model import Plan, sizes, steps
 from stancoreset.model import session as session_room
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.plan import HELDOUT_DRAWS
@@ -171,17 +171,23 @@ def test_draws_have_a_bound(climbed):
 
 
 @pytest.mark.parametrize(
-    ("gap", "available", "wanted"),
-    [(0.07, 1_000, 0), (0.08, 1_000, 250), (0.3, 1_000, 250), (0.31, 1_000, 1_000), (9.0, 0, 250)],
+    ("gap", "norm", "available", "wanted"),
+    [
+        (0.07, 2.0, 1_000, 0),
+        (0.07, 1.0, 1_000, 250),  # the log likelihood hardly varies more
+        (0.08, 2.0, 1_000, 250),
+        (0.3, 2.0, 1_000, 250),
+        (0.31, 2.0, 1_000, 1_000),
+        (9.0, 2.0, 0, 250),
+    ],
 )
-def test_rows_are_selected_on_as_many_draws_as_what_is_left_takes(gap, available, wanted):
-    assert draws_to_select(gap, available) == wanted
+def test_rows_are_selected_on_as_many_draws_as_what_is_left_takes(gap, norm, available, wanted):
+    assert draws_to_select(gap, norm, available) == wanted
 
 
 def test_a_search_begins_with_few_draws_and_selects_on_more(tmp_path, monkeypatch):
     """Of a fit that selects rows, the reference has few; the user's number stays what it is."""
-    monkeypatch.setattr(steps, "NEGLIGIBLE", 0.0)
-    monkeypatch.setattr("stancoreset.model.sizes.NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(sizes, "_NEGLIGIBLE", 0.0)
     selected = []
     first = Projector.first
 
@@ -535,7 +541,7 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
     monkeypatch, tmp_path, negligible, options, selected
 ):
     """No log likelihood of any row is evaluated then, unless the user asks for a selection."""
-    monkeypatch.setattr(steps, "NEGLIGIBLE", negligible)
+    monkeypatch.setattr(sizes, "_NEGLIGIBLE", negligible)
     projected: list[str] = []
     first = Projector.first
     monkeypatch.setattr(
