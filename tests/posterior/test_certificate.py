@@ -148,7 +148,8 @@ def test_what_few_draws_leave_no_doubt_of_all_draws_certify():
     [
         (0.998, 0.9, 0.035, True),
         (0.998, 0.9, 0.036, False),
-        (0.993, 0.3, 0.035, True),
+        (0.993, 0.3, 0.02, True),
+        (0.993, 0.3, 0.021, False),
         (0.993, 0.31, 0.01, False),
         (0.992, 0.1, 0.01, False),
     ],
