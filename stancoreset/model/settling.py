@@ -86,6 +86,8 @@ _WARMUP, _TURN, _DEPTH = 75, 100, 6
 _SAMPLING, _DEEPER, _LONGER = 300, 7, 3
 #: Iterations of each chain in a search of three turns, which most are, and its long run.
 SETTLING_ITERATIONS = 3 * (_WARMUP + _TURN) + _WARMUP + _SAMPLING
+# What a quadratic leaves at which the next turn is most often the last, and is long at once.
+_SOON = 2.0
 # Largest R̂ of chains that may agree when they are so much longer.
 _MAY_MIX = 1.5
 # Of the way to the next quadratic, the share that is gone where the whole way made it worse.
@@ -98,8 +100,9 @@ _FEWER = 4
 # What the quadratic leaves of the log likelihood at a mode that it does not know, beyond what it
 # leaves at its draws.
 _UNKNOWN = 10.0
-# Ends of climbs from which chains show whether they are modes, and these chains' tree depth.
-_SUSPECTS, _SHALLOW = 2, 5
+# Ends of climbs from which chains show whether they are modes, these chains' tree depth, and
+# iterations of which those that stay spend most where they began.
+_SUSPECTS, _SHALLOW, _WATCHED = 2, 5, 25
 # Share of divergent transitions above which the posterior's chains take smaller steps.
 _MANY = 0.005
 # Difference of two gradients, as a share of them, that is none.
@@ -402,7 +405,10 @@ class Settling:
                 ahead = ahead or self.session.likelihood.expand(full, best.seen, PAIRS, bent=True)
                 expansion = best.expansion.towards(ahead, share)
                 inits, near = best.last, best.draws
-            made = self._turn(full, expansion, inits, near, turn, _TURN, _DEPTH)
+            # On all rows the turn that is most likely the last one makes the reference's draws.
+            long = before <= _of_groups(_SOON, full) and full.n_obs == self.full.n_obs
+            length = _SAMPLING if long else _TURN
+            made = self._turn(full, expansion, inits, near, turn, length)
             if best is None or made.gap < best.gap:
                 best, ahead, share = made, None, 1.0
             else:
@@ -417,7 +423,7 @@ class Settling:
         return best
 
     def _long(self, full: FullData, best: _Turn) -> _Turn:
-        """The same turn with more draws, whose chains agree.
+        """The turn itself, if it is long and its chains agree, or the same with more draws.
 
         Chains that were still on their way leave the place of their quadratic; it follows them.
 
@@ -426,10 +432,12 @@ class Settling:
         ReferenceFitError
             If the chains do not agree, or the draws are not near the posterior.
         """
+        if best.length >= _SAMPLING and best.rhat <= _MIXED:
+            return best
         for length in (_SAMPLING, _SAMPLING, _LONGER * _SAMPLING):
             if length > _SAMPLING and not best.rhat <= _MAY_MIX:
                 break
-            made = self._turn(full, best.expansion, best.last, best.draws, _TURNS, length, _DEEPER)
+            made = self._turn(full, best.expansion, best.last, best.draws, _TURNS, length)
             stays = made.gap <= max(_SPREAD, best.gap / _STILL)
             if stays and made.rhat <= _MIXED:
                 break
@@ -462,7 +470,6 @@ class Settling:
         near: Float | None,
         turn: int,
         length: int,
-        depth: int,
     ) -> _Turn:
         """Draws from prior times quadratic, `length` of each chain, in trees of limited depth."""
         session, chains = self.session, max(2, self.nuts.chains)  # R̂ of one chain says nothing
@@ -472,7 +479,7 @@ class Settling:
             iter_warmup=_WARMUP,
             iter_sampling=length,
             adapt_delta=self._delta(full),
-            max_treedepth=min(depth, self.nuts.max_treedepth),
+            max_treedepth=min(_DEPTH if length < _SAMPLING else _DEEPER, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
         without = WithoutRows(session, self.checked)
@@ -489,7 +496,7 @@ class Settling:
         seen = self._here(full, psi[order])
         gap = expansion.gap(seen)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
-        return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged)
+        return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged, length)
 
     def _delta(self, full: FullData) -> float:
         """Target acceptance rate of the chains, which move all parameters, whatever rows see."""
@@ -555,13 +562,14 @@ class Settling:
 
         With hundreds of effects the top of a density is far from its mass: there scales are larger
         and effects are hardly shrunk. Chains leave it within a few trajectories, but no other mode.
-        Where they stay, the density must be no lower than at the draws, on the rows that they read.
+        Those that have left touch the border now and then. Where chains stay, the density must be
+        no lower than at the draws, on the rows that they read.
         """
         inv_metric = inverse_metric(draws)
         nuts = NUTS(
             chains=len(starts),
             iter_warmup=_WARMUP,
-            iter_sampling=1,
+            iter_sampling=_WATCHED,
             max_treedepth=_SHALLOW,
             parallel_chains=self.nuts.parallel_chains,
         )
@@ -569,11 +577,12 @@ class Settling:
         with self.full.subsample(self._climbed, np.random.default_rng(self.seed)) as small:
             found = small.sample(
                 seed=self.seed, inits=starts, inv_metric=inv_metric, **options
-            ).unconstrained[:, -1]
-            there = small.log_density(found)
+            ).unconstrained
+            there = small.log_density(found[:, -1])
             here = small.log_density(draws[:_LOOKED_AT])
-        psi = self.session.seen(self.checked, found)
-        stays = np.any((psi < low) | (psi > high), axis=1) & (there >= np.min(here))
+        psi = self.session.seen(self.checked, found.reshape(-1, found.shape[2]))
+        outside = ((psi < low) | (psi > high)).reshape(*found.shape[:2], -1)
+        stays = np.any(outside.mean(axis=1) > 0.5, axis=1) & (there >= np.min(here))
         _log.debug("%d of %d chains stay at another mode", stays.sum(), len(stays))
         return bool(np.any(stays))
 
@@ -614,6 +623,8 @@ class _Turn:
         Largest R̂ of the parameters.
     diverged : float
         Share of divergent transitions.
+    length : int
+        Iterations of each chain.
     """
 
     expansion: Expansion
@@ -623,6 +634,7 @@ class _Turn:
     gap: float
     rhat: float
     diverged: float
+    length: int
 
 
 def _has_one_mode(whole: FullData) -> bool:

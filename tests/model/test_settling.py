@@ -422,14 +422,14 @@ def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
     """The search, whose turns leave these gaps, its full data, and the quadratics of its turns."""
     told: list[float] = []
 
-    def turn(self, full, expansion, *_):
+    def turn(self, full, expansion, inits, near, turn, length):
         draws, gap = np.zeros((4, 1)), gaps[len(told)]
         told.append(expansion.at)
-        return settling._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0)
+        return settling._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0, length)
 
     monkeypatch.setattr(Settling, "_turn", turn)
     likelihood = SimpleNamespace(expand=lambda full, seen, pairs, bent: Quadratic(float(seen)))
-    full = SimpleNamespace(blocks=blocks, n_params=size)
+    full = SimpleNamespace(blocks=blocks, n_params=size, n_obs=1_000)
     session = SimpleNamespace(likelihood=likelihood)
     return Settling(session, {}, full, NUTS(), 1, 100), full, told
 
@@ -452,6 +452,20 @@ def test_many_groups_may_leave_more_in_sum(monkeypatch, size, blocks, gaps, want
         return
     assert start._turns(full, Quadratic(0.0), np.zeros((4, 1))).gap == min(gaps[:wanted])
     assert len(told) == wanted
+
+
+@pytest.mark.parametrize(("rows", "lengths"), [(1_000, [100, 300]), (500, [100, 100, 300])])
+def test_the_turn_that_is_most_likely_the_last_is_long(monkeypatch, rows, lengths):
+    """Its draws are the reference's; a subsample's are not."""
+    start, full, _ = told_turns(monkeypatch, (1.9, 0.2, 0.2))
+    made = []
+    turn = Settling._turn
+    monkeypatch.setattr(Settling, "_turn", lambda *args: made.append(turn(*args)) or made[-1])
+    few = SimpleNamespace(**{**vars(full), "n_obs": rows})
+    best = start._turns(few, Quadratic(0.0), np.zeros((4, 1)))
+    assert best is made[1]
+    assert start._long(full, best) is made[-1]
+    assert [one.length for one in made] == lengths
 
 
 def test_a_turn_that_made_it_worse_is_followed_by_a_shorter_one(monkeypatch):
