@@ -733,7 +733,8 @@ class Pipeline:
         if seconds < elapsed:
             self.stages.advise(
                 f"NUTS on all {full.n_obs:,} rows takes about {max(1.0, seconds):,.0f} s, less "
-                f"than this fit so far ({elapsed:,.0f} s): model.sample(data) in Python"
+                f"than this fit so far ({elapsed:,.0f} s), if its trajectories have "
+                f"{_MORE_STEPS:g} times the steps of the coreset's: model.sample(data) in Python"
             )
 
     def may_be_careful(self, near: Float | None) -> bool:
