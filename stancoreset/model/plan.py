@@ -125,8 +125,8 @@ class Selection:
         Number of reference draws S for selection; default: five times the size, at least 250. If
         the size is searched for: 100, of which the quadratic may leave so little that no row is
         selected, else 250, and about 1,000 where it leaves much. A Laplace fit's are doubled until
-        the held-out error stops improving, up to 2,000. With
-        the model in the loop: draws of each coreset posterior.
+        the held-out error stops improving, up to 2,000. With the model in the loop: draws of each
+        coreset posterior.
     candidates : int or "kernel", optional
         Number of random candidate rows M; default: min(N, max(20,000, 50·size)); for ``"hermite"``
         min(N, max(2,000, 2·size)), and min(N, 1,000) if the size is searched for. ``"kernel"``:

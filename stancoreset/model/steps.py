@@ -364,7 +364,7 @@ class Pipeline:
         if reference.spare is not None:
             wanted = min(wanted, most)
         if wanted <= len(reference.draws):
-            return view
+            return view  # and no stage that did nothing
         with self.stages("project"):
             return view.extended(wanted)
 

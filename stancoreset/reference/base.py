@@ -258,10 +258,10 @@ def extended(full: FullData, reference: Reference, count: int) -> Reference:
     """The same reference with `count` evaluated draws, or as many as it has.
 
     The first of its spare draws, at which errors are measured, stay where they are. A Gaussian
-    makes new ones.
+    makes new ones. A single draw is not added.
     """
     have = len(reference.draws)
-    if count <= have:
+    if count < have + 2:
         return reference
     added = reference.more(count - have, stream=have)
     spare, log_q = reference.spare, reference.log_q

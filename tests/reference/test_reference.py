@@ -150,6 +150,7 @@ def test_an_extended_reference_keeps_what_it_has(logistic, of_draws):
     else:
         np.testing.assert_allclose(more.log_q, reference.gaussian.log_density(more.draws))
     assert extended(logistic, reference, 50) is reference
+    assert extended(logistic, reference, 51) is reference
 
 
 SEPARATED = """
