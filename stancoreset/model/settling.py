@@ -47,6 +47,7 @@ from stancoreset.reference import (
     evaluated,
     hessian_width,
     in_dimensions,
+    in_use,
     marginal_mode,
     moments,
     of_evaluated,
@@ -593,7 +594,7 @@ class Settling:
         """
         full, draws, known = self.full, last.draws, last.seen.log_likelihood
         require_usable(draws, full.param_names, "draws of prior times quadratic")
-        more = draws[len(known) : self.count]
+        more = draws[len(known) : in_use(self.count, len(draws))]
         if len(more):
             psi = self.session.seen(self.checked, more)
             known = np.concatenate([known, evaluated(whole, psi)[1]])

@@ -22,6 +22,7 @@ __all__ = [
     "Reference",
     "evaluated",
     "extended",
+    "in_use",
     "moments",
     "of_draws",
     "of_evaluated",
@@ -252,6 +253,14 @@ def evaluated(
             "own"
         )
     return full.log_prior(draws), log_likelihood
+
+
+def in_use(asked: int, available: int) -> int:
+    """The number of available draws that are used where so many are asked for.
+
+    A held-out share is always kept: an in-sample error is meaningless (design fact 3).
+    """
+    return min(asked, available - max(2, available // 5))
 
 
 def extended(full: FullData, reference: Reference, count: int) -> Reference:

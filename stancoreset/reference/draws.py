@@ -8,7 +8,14 @@ import numpy as np
 
 from stancoreset.engines import Float
 from stancoreset.posterior.arviz import variables_of
-from stancoreset.reference.base import Progress, Reference, evaluated, of_evaluated, require_usable
+from stancoreset.reference.base import (
+    Progress,
+    Reference,
+    evaluated,
+    in_use,
+    of_evaluated,
+    require_usable,
+)
 from stancoreset.rows import FullData
 
 __all__ = ["from_draws", "from_rows"]
@@ -51,9 +58,7 @@ def from_rows(
     what = "reference draws" if method == "draws" else f"draws of reference {method!r}"
     require_usable(rows, full.param_names, what)
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
-    # A held-out share is always kept: an in-sample error is meaningless (design fact 3).
-    count = min(draws, len(rows) - max(2, len(rows) // 5))
-    _, log_likelihood = evaluated(full, rows[:count], progress)
+    _, log_likelihood = evaluated(full, rows[: in_use(draws, len(rows))], progress)
     return of_evaluated(full, rows, log_likelihood, method, seed)
 
 
