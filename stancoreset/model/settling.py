@@ -44,7 +44,7 @@ from stancoreset.reference import (
     Reference,
     ascend,
     ends_of_climbs,
-    evaluated,
+    finite_log_likelihood,
     hessian_width,
     in_dimensions,
     in_use,
@@ -377,7 +377,8 @@ class Settling:
 
     def _here(self, full: FullData, psi: Float) -> Reference:
         """A reference of values of ψ, the first of which are evaluated."""
-        return of_psi(psi, evaluated(full, psi[:_LOOKED_AT])[1], full, self.seed)
+        looked_at = finite_log_likelihood(full, psi[:_LOOKED_AT])
+        return of_psi(psi, looked_at, full, self.seed)
 
     def _turns(
         self,
@@ -597,8 +598,8 @@ class Settling:
         more = draws[len(known) : in_use(self.count, len(draws))]
         if len(more):
             psi = self.session.seen(self.checked, more)
-            known = np.concatenate([known, evaluated(whole, psi)[1]])
-        own = evaluated(full, draws[:COMPARED])[1]
+            known = np.concatenate([known, finite_log_likelihood(whole, psi)])
+        own = finite_log_likelihood(full, draws[:COMPARED])
         known = known - offset_of(known[:COMPARED], own, whole)
         found = of_evaluated(full, draws, known, SETTLED, self.seed)
         return replace(found, diverged=last.diverged > _MANY)

@@ -20,8 +20,8 @@ __all__ = [
     "Gradient",
     "Progress",
     "Reference",
-    "evaluated",
     "extended",
+    "finite_log_likelihood",
     "in_use",
     "moments",
     "of_draws",
@@ -238,10 +238,8 @@ class Reference:
         return found
 
 
-def evaluated(
-    full: FullData, draws: Float, progress: Progress | None = None
-) -> tuple[Float, Float]:
-    """Log prior and finite log likelihood of the full data at reference draws, (S,) each."""
+def finite_log_likelihood(full: FullData, draws: Float, progress: Progress | None = None) -> Float:
+    """Log likelihood of the full data at reference draws, (S,), which must be finite."""
     log_likelihood = full.log_likelihood(draws, progress)
     finite = np.isfinite(log_likelihood)
     if not np.all(finite):
@@ -252,7 +250,7 @@ def evaluated(
             "model has no density; use a narrower reference, for example posterior draws of your "
             "own"
         )
-    return full.log_prior(draws), log_likelihood
+    return log_likelihood
 
 
 def in_use(asked: int, available: int) -> int:
@@ -274,11 +272,11 @@ def extended(full: FullData, reference: Reference, count: int) -> Reference:
         return reference
     added = reference.more(count - have, stream=have)
     spare, log_q = reference.spare, reference.log_q
-    log_prior, log_likelihood = evaluated(full, added)
+    log_likelihood = finite_log_likelihood(full, added)
     return replace(
         reference,
         draws=np.concatenate([reference.draws, added]),
-        log_prior=np.concatenate([reference.log_prior, log_prior]),
+        log_prior=np.concatenate([reference.log_prior, full.log_prior(added)]),
         log_likelihood=np.concatenate([reference.log_likelihood, log_likelihood]),
         log_q=None
         if log_q is None

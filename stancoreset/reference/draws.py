@@ -11,7 +11,7 @@ from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference.base import (
     Progress,
     Reference,
-    evaluated,
+    finite_log_likelihood,
     in_use,
     of_evaluated,
     require_usable,
@@ -58,7 +58,8 @@ def from_rows(
     what = "reference draws" if method == "draws" else f"draws of reference {method!r}"
     require_usable(rows, full.param_names, what)
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
-    _, log_likelihood = evaluated(full, rows[: in_use(draws, len(rows))], progress)
+    used = rows[: in_use(draws, len(rows))]
+    log_likelihood = finite_log_likelihood(full, used, progress)
     return of_evaluated(full, rows, log_likelihood, method, seed)
 
 

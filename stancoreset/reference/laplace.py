@@ -19,7 +19,13 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
-from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference, evaluated
+from stancoreset.reference.base import (
+    GaussianFit,
+    Gradient,
+    Progress,
+    Reference,
+    finite_log_likelihood,
+)
 from stancoreset.reference.summits import (
     distinct,
     draws_elsewhere,
@@ -95,15 +101,14 @@ def at_draws(
 ) -> Reference:
     """A reference of draws from a Gaussian, at which the full data are evaluated."""
     sample = gaussian.draw(draws, np.random.default_rng(seed))
-    log_prior, log_likelihood = evaluated(full, sample, progress)
     return Reference(
         method=method,
         draws=sample,
         param_names=full.param_names,
         seed=seed,
         gaussian=gaussian,
-        log_prior=log_prior,
-        log_likelihood=log_likelihood,
+        log_prior=full.log_prior(sample),
+        log_likelihood=finite_log_likelihood(full, sample, progress),
         log_q=gaussian.log_density(sample),
     )
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float, RowModel
 from stancoreset.errors import ReferenceFitError
-from stancoreset.reference import Reference, evaluated
+from stancoreset.reference import Reference, finite_log_likelihood
 from stancoreset.rows import FullData
 
 __all__ = [
@@ -129,7 +129,7 @@ def project(
     draw, or does not vary.
     """
     unseen = reference.more(heldout, stream=0)
-    _, unseen_log_likelihood = evaluated(full, unseen, progress)
+    unseen_log_likelihood = finite_log_likelihood(full, unseen, progress)
     phi, means = centred(finite_log_lik(pool, reference.draws))
     heldout_phi, _ = centred(finite_log_lik(pool, unseen))
     target, _ = centred(reference.log_likelihood.copy())
@@ -156,7 +156,7 @@ def extend(
     progress: Callable[[int], object] | None = None,
 ) -> Projection:
     """Extend a projection by draws (S', P), without evaluating the earlier ones again."""
-    _, added = evaluated(full, draws, progress)
+    added = finite_log_likelihood(full, draws, progress)
     old = projection.n_draws
     log_lik = np.empty((old + len(draws), projection.phi.shape[1]))
     np.multiply(projection.phi, np.sqrt(old), out=log_lik[:old])

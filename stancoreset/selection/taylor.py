@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float, RowModel
-from stancoreset.reference import Reference, evaluated
+from stancoreset.reference import Reference, finite_log_likelihood
 from stancoreset.rows import FullData
 from stancoreset.selection.expansion import Expansion
 from stancoreset.selection.projection import Projection, centred, finite_log_lik, require_spread
@@ -166,7 +166,7 @@ def project_taylor(
     at a draw or near the centre, or does not vary.
     """
     unseen = reference.more(heldout, stream=0)
-    _, unseen_log_likelihood = evaluated(full, unseen, progress)
+    unseen_log_likelihood = finite_log_likelihood(full, unseen, progress)
     columns = np.empty((2, len(reference.draws), len(candidates)))
     few = RowTerms.points(expansion) <= len(reference.draws) + len(unseen)
     terms = RowTerms.of(pool, expansion) if few else None
@@ -211,7 +211,7 @@ def extend_taylor(
     progress: Callable[[int], object] | None = None,
 ) -> TaylorProjection:
     """Extend a projection by additional draws, without evaluating the earlier ones again."""
-    _, added = evaluated(full, draws, progress)
+    added = finite_log_likelihood(full, draws, progress)
     before = projection.n_draws
     columns = np.empty((2, before + len(draws), projection.columns.shape[1]))
     columns[0, :before], columns[1, :before] = projection.beyond, projection.second
