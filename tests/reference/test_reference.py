@@ -81,6 +81,7 @@ def test_hessian_equals_the_closed_form(logistic):
 @pytest.mark.fit
 def test_laplace_finds_the_mode_and_its_curvature(logistic):
     data = logistic_data(9_001)
+    logistic.passes.reset()  # of the tests before
     reference = laplace(logistic, draws=400, seed=3)
     exact = minimize(logistic_posterior, np.zeros(4), args=(data,), tol=1e-12).x
     sd = reference.gaussian.sd
