@@ -120,6 +120,8 @@ _MOVED_LITTLE = 0.5 * _MOVED
 # for their noise. 1,000 draws certified all of 1,748 simulated sets of weights without heavy tails
 # that 250 did so, and 99 % of 1,448 sets with t tails or rare jumps, by either line.
 _NO_DOUBT = ((0.3, 0.993, 0.02), (*LEAST_EFFICIENCY[-1], _MOVED_LITTLE))
+# Draws from which k̂ is known well enough for the first line.
+_SHOW_KHAT = 250
 # Promised error of each mean, in standard deviations, and of each standard deviation, relative; and
 # the number of standard errors that must fit into it beside what the weights move.
 _STANDARD_ERRORS = 2
@@ -562,9 +564,10 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     True
     """
     moved = max(certificate.mean_shift, certificate.sd_change)
+    lines = _NO_DOUBT if certificate.n_draws >= _SHOW_KHAT else _NO_DOUBT[-1:]
     return certificate.verdict == "certified" and any(
         certificate.khat <= khat and certificate.efficiency >= least and moved <= most
-        for khat, least, most in _NO_DOUBT
+        for khat, least, most in lines
     )
 
 
