@@ -33,6 +33,7 @@ from stancoreset.engines import (
     stan_init,
 )
 from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
+from stancoreset.model.collapsing import collapsed_reference
 from stancoreset.model.seen_density import SeenDensity, places_of
 from stancoreset.model.session import Session
 from stancoreset.model.view import COMPARED, of_psi, offset_of, view_of
@@ -143,6 +144,12 @@ class Settling:
 
         `rough` says whether rough modes may be tried before the reference is made.
         """
+        try:
+            return collapsed_reference(
+                self.session, self.checked, self.full, self.count, self.seed
+            )
+        except StancoresetError as error:
+            _log.debug("no collapsed draws: %s", error)
         reason = ""
         if rough and (self.session.likelihood is not self.session or self._unseen.any()):
             try:

@@ -29,7 +29,13 @@ from stancoreset.posterior.corrected import (
 from stancoreset.posterior.digits import percent
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
-from stancoreset.posterior.importance import LEAST_DRAWS, moved_by, unseen_mass, unvisited_mass
+from stancoreset.posterior.importance import (
+    LEAST_DRAWS,
+    moved_by,
+    smoothed_weights,
+    unseen_mass,
+    unvisited_mass,
+)
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
 from stancoreset.posterior.marginals import Marginals, enough_draws, marginals_of
 from stancoreset.posterior.moment_matching import moment_match
@@ -65,6 +71,7 @@ __all__ = [
     "picture",
     "read_posteriors",
     "refuse_rejected",
+    "smoothed_weights",
     "summarise",
     "systematic_resample",
     "taken_draws",

@@ -18,6 +18,13 @@ from stancoreset.reference.base import (
     of_widths,
     require_usable,
 )
+from stancoreset.reference.collapsed import (
+    CollapsedDraws,
+    PriorTimesQuadratic,
+    find_bending,
+    find_conditionally_gaussian,
+    sample_collapsed,
+)
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
@@ -28,9 +35,11 @@ from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_s
 
 __all__ = [
     "METHODS",
+    "CollapsedDraws",
     "Expectation",
     "GaussianFit",
     "LogDensity",
+    "PriorTimesQuadratic",
     "Reference",
     "ReferenceName",
     "ascend",
@@ -40,6 +49,8 @@ __all__ = [
     "curvature_width",
     "ends_of_climbs",
     "extended",
+    "find_bending",
+    "find_conditionally_gaussian",
     "finite_log_likelihood",
     "fit_reference",
     "from_rows",
@@ -53,5 +64,6 @@ __all__ = [
     "of_widths",
     "pathfinder_draws",
     "require_usable",
+    "sample_collapsed",
     "start_seed",
 ]

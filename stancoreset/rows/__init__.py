@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, entries, is_sparse
 from stancoreset.rows.costs import Costs, CountedDensity, CountedRows
+from stancoreset.rows.directions import Directions, dependencies
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
 from stancoreset.rows.hessians import STEP, Hessians, central_hessian
@@ -35,6 +36,7 @@ __all__ = [
     "Costs",
     "CountedDensity",
     "CountedRows",
+    "Directions",
     "Distributed",
     "FullData",
     "FullDensity",
@@ -45,6 +47,7 @@ __all__ = [
     "WitnessedDensity",
     "bind_rows",
     "central_hessian",
+    "dependencies",
     "entries",
     "is_sparse",
     "repeats",

@@ -46,7 +46,14 @@ from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
 
-__all__ = ["STEP", "Hessians", "central_hessian", "colours", "meetings"]
+__all__ = [
+    "STEP",
+    "Hessians",
+    "central_hessian",
+    "colours",
+    "dependencies_by_groups",
+    "meetings",
+]
 
 Gradient = Callable[[Float], tuple[Float, Float]]
 Pattern = NDArray[np.bool_]
@@ -192,13 +199,33 @@ def _meet(unchanged: Pattern, tests: Pattern) -> Pattern:
     return np.asarray((pattern & pattern.T) | np.eye(tests.shape[1], dtype=bool))
 
 
-def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
-    """The pattern of `meetings` as a sparse matrix, without a look at most pairs.
+def dependencies_by_groups(
+    function: Callable[[Float], Float], point: Float, width: Float, names: Sequence[str]
+) -> Matrix:
+    """Find which values change with which of many coordinates, (p, P), by a few tests.
 
-    Of every variable the tests of one index, that of most values, name pairs that may meet; all
-    tests judge these.
+    A test moves half of an index's values; see `stancoreset.rows.directions.dependencies`.
     """
-    p, starts = unchanged.shape[1], np.cumsum([0, *map(len, places)])
+    places = _group_tests(names)
+    tests = np.concatenate(places)
+    values = function(np.concatenate([point[None], point + tests * width]))
+    return _sparse_dependencies(np.asarray(values[1:] == values[0]), places)
+
+
+def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
+    """The pattern of `meetings` as a sparse matrix, without a look at most pairs."""
+    pattern = _sparse_dependencies(unchanged, places)
+    both = pattern.multiply(pattern.T)
+    return Matrix(both + sparse.eye_array(unchanged.shape[1], dtype=np.int8))
+
+
+def _sparse_dependencies(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
+    """Pairs of a value and a coordinate such that all tests that move this change that, (p, P).
+
+    Of every variable the tests of one index, that of most values, name pairs; all tests judge
+    these. `unchanged`, (T, p), says which values the tests leave as they are.
+    """
+    starts = np.cumsum([0, *map(len, places)])
     finest: dict[int, slice] = {}
     for place, start in sorted(zip(places, starts, strict=False), key=lambda one: len(one[0])):
         finest[int(np.argmax(place.any(axis=0)))] = slice(start, start + len(place))
@@ -208,9 +235,8 @@ def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
     meet = np.ones(len(one), dtype=bool)
     for same, moved in zip(unchanged, tests, strict=True):
         meet &= ~(same[one] & moved[other])
-    pattern = Matrix((meet[meet].astype(np.int8), (one[meet], other[meet])), shape=(p, p))
-    both = pattern.multiply(pattern.T)
-    return Matrix(both + sparse.eye_array(p, dtype=np.int8))
+    shape = unchanged.shape[1], tests.shape[1]
+    return Matrix((meet[meet].astype(np.int8), (one[meet], other[meet])), shape=shape)
 
 
 def _named(changed: Pattern, moved: Pattern) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

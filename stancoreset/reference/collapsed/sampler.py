@@ -1,0 +1,166 @@
+"""Independent draws of prior × quadratic: h by importance sampling, u given h from its Gaussian.
+
+    h ~ exp ℓ,      u = m(h) + F(h) ε,      F Fᵀ = H(h)⁻¹,      ε ~ N(0, I)
+
+What is quadratic in u but for a little leaves a factor f(h, u) − f̂(h, u), f̂ the quadratic around
+m(h), which resampling mends.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from stancoreset.engines import Float
+from stancoreset.errors import ReferenceFitError
+from stancoreset.reference.collapsed.block import MOST_HYPERPARAMETERS
+from stancoreset.reference.collapsed.conditional import Conditional, Given
+from stancoreset.reference.collapsed.density import PriorTimesQuadratic
+from stancoreset.reference.collapsed.mixture import (
+    WeightedDraws,
+    find_mode,
+    sample_by_importance,
+)
+
+__all__ = ["CollapsedDraws", "sample_collapsed"]
+
+_log = logging.getLogger(__name__)
+
+# Stages, and draws of each: for a search, and for draws that are a reference.
+_SEARCH, _FINAL = (2, 15, 10), (3, 40, 25)
+# Largest k̂, and smallest effective number, of the weights of h, for each hyperparameter.
+_KHAT, _EFFECTIVE = 0.7, 10.0
+# Largest standard deviation of what is not quadratic in u, in nats.
+_REMAINDER = 0.7
+
+
+@dataclass(frozen=True)
+class CollapsedDraws:
+    """Independent draws of prior × quadratic.
+
+    Attributes
+    ----------
+    draws : ndarray, shape (S, P)
+    hyperparameters : WeightedDraws or None
+        The weighted draws of h; None if all is Gaussian.
+    inner : ndarray of bool, shape (P,)
+        The coordinates u.
+    remainder : float
+        Standard deviation of what f is not quadratic in u, in nats.
+    """
+
+    draws: Float = field(repr=False)
+    hyperparameters: WeightedDraws | None = field(repr=False)
+    inner: NDArray[np.bool_] = field(repr=False)
+    remainder: float
+
+
+def sample_collapsed(
+    density: PriorTimesQuadratic,
+    inner: NDArray[np.bool_],
+    point: Float,
+    width: Float,
+    count: int,
+    seed: int,
+    *,
+    final: bool = False,
+) -> CollapsedDraws:
+    """Draw independently from prior × quadratic.
+
+    Parameters
+    ----------
+    density : PriorTimesQuadratic
+    inner : ndarray of bool, shape (P,)
+        The coordinates u, from `find_conditionally_gaussian`.
+    point, width : ndarray, shape (P,)
+        A point near the mass, and standard deviations.
+    count : int
+        Number of draws.
+    seed : int
+    final : bool
+        Whether the draws are a reference, or show where the next quadratic belongs.
+
+    Raises
+    ------
+    ReferenceFitError
+        If nothing is Gaussian given the rest, the rest are more than twelve, the prior is improper
+        in u given h, or the weights of h or of the remainder cannot be trusted.
+    """
+    outer = int(np.sum(~inner))
+    if not inner.any() or outer > MOST_HYPERPARAMETERS:
+        raise ReferenceFitError(
+            f"{outer} of {len(inner)} parameters are not Gaussian given the others, expected at "
+            f"most {MOST_HYPERPARAMETERS}"
+        )
+    rng = np.random.default_rng([seed, 97])
+    conditional = Conditional(density, inner, point, width, seed)
+    found = None
+    if outer:
+        found = _hyperparameters(conditional, point[~inner], rng, final=final)
+        which = found.resample(count, rng)
+    else:
+        which = np.zeros(count, dtype=np.intp)
+    numbers, repeats = np.unique(which, return_counts=True)
+    points = np.zeros((1, 0)) if found is None else found.points
+    draws, left = [], []
+    for given, h, times in zip(
+        conditional.given(points[numbers]), points[numbers], repeats, strict=True
+    ):
+        if given is None:
+            conditional.require_proper(h)
+            raise ReferenceFitError("prior times quadratic has no finite density")
+        here, of_quadratic = _draws(given, h, inner, int(times), rng)
+        draws.append(here)
+        left.append(of_quadratic)
+    theta = np.concatenate(draws)
+    left_over = density.log_density(theta) - np.concatenate(left)
+    spread = float(np.std(left_over))
+    _log.debug("what is not quadratic in u has a standard deviation of %.3g", spread)
+    if not spread <= _REMAINDER:
+        raise ReferenceFitError(
+            f"prior times quadratic is not Gaussian in {int(inner.sum())} parameters: it differs "
+            f"by {spread:.3g} nats, expected at most {_REMAINDER:g}"
+        )
+    weights = np.exp(left_over - logsumexp(left_over))
+    order = rng.permutation(WeightedDraws(theta, np.log(weights)).resample(count, rng))
+    return CollapsedDraws(theta[order], found, inner, spread)
+
+
+def _hyperparameters(
+    conditional: Conditional, start: Float, rng: np.random.Generator, *, final: bool
+) -> WeightedDraws:
+    """Weighted draws of h."""
+    if not np.isfinite(conditional.log_marginal(start[None])[0]):
+        conditional.require_proper(start)
+    size = len(start)
+    mode, cov = find_mode(conditional.log_marginal, start)
+    stages, least, each = _FINAL if final else _SEARCH
+    sizes = (least + each * size,) * stages
+    found = sample_by_importance(conditional.log_marginal, mode, cov, sizes, rng)
+    khat = found.khat if len(found.points) >= 100 else 0.0
+    _log.debug(
+        "%d hyperparameters, mode %s: ESS %.0f of %d, k %.2f",
+        size, np.round(mode, 2), found.ess, len(found.points), khat,
+    )
+    if final and not (khat <= _KHAT and found.ess >= _EFFECTIVE * size):
+        raise ReferenceFitError(
+            f"importance weights of {size} hyperparameters have k̂ {khat:.2f} and an effective "
+            f"number of {found.ess:.0f}, expected at most {_KHAT:g} and at least "
+            f"{_EFFECTIVE * size:.0f}"
+        )
+    return found
+
+
+def _draws(
+    given: Given, h: Float, inner: NDArray[np.bool_], count: int, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """Draws (count, P) of u given h, and the quadratic of f at them."""
+    noise = rng.standard_normal((count, int(inner.sum())))
+    draws = np.empty((count, len(inner)))
+    draws[:, ~inner] = h
+    draws[:, inner] = given.mean + given.factor.spread(noise)
+    return draws, given.peak - 0.5 * np.sum(noise**2, axis=1)
