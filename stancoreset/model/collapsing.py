@@ -16,29 +16,31 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from stancoreset.engines import BoundModel, Float, StanData
+from stancoreset.engines import BoundModel, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.session import Session
 from stancoreset.model.view import COMPARED, of_psi, offset_of
 from stancoreset.reference import (
     CollapsedDraws,
+    GaussianFit,
     PriorTimesQuadratic,
     Reference,
     ascend,
     find_bending,
     find_conditionally_gaussian,
     finite_log_likelihood,
+    gaussian_at,
     hessian_width,
     in_dimensions,
     in_use,
     of_evaluated,
-    of_widths,
     require_usable,
     sample_collapsed,
     start_seed,
 )
-from stancoreset.rows import FullData, Hessians, is_sparse
+from stancoreset.rows import AnyMatrix, FullData, Hessians, is_sparse
 from stancoreset.selection import PAIRS, Expansion
 
 __all__ = ["COLLAPSED", "collapsed_reference"]
@@ -48,16 +50,23 @@ _log = logging.getLogger(__name__)
 #: The method of references that consist of independent draws of prior × quadratic.
 COLLAPSED = "settled"
 # Rows of the subsample: at least, and for each parameter; a larger share of all rows saves nothing.
-_LEAST_ROWS, _ROWS_PER_PARAMETER, _FEWER = 20_000, 30, 4
+_SUBSAMPLE, _ROWS_PER_PARAMETER, _FEWER = 20_000, 30, 4
 # Turns on the subsample and on all rows, and the largest move of a mean that is none, in sds.
-_TURNS, _STILL = 6, 0.1
-_ON_ALL = 4
+_TURNS, _STILL = 6, 0.2
 # What the quadratic may leave of L at its draws, in nats: of the last turn, and for rows to mend.
 _SPREAD, _FOR_ROWS = 0.3, 1.5
 # Draws of a turn and of the reference, and those at which L is looked at.
 _SEARCH, _DRAWS, _LOOKED_AT = 400, 1_200, 100
+# Least rows of a climb, and climbs from random points.
+_CLIMBED, _CLIMBS = 5_000, 3
+# Nats within which an end is as high as the highest, and by which it lies above the quadratic there
+# if it is a mode of its own.
+_AS_HIGH, _UNKNOWN = 20.0, 10.0
+# Largest whitened slope at the end of a climb, and its iterations.
+_SLOPE, _STEPS = 0.1, 150
 # Standard deviation of the ridge that holds a climb of the likelihood near its start.
 _RIDGE = 3.0
+_NONE = np.zeros(1)
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class _Turn:
     expansion: Expansion
     collapsed: CollapsedDraws
     psi: Float = field(repr=False)
+    mean: Float = field(repr=False)
 
     @property
     def draws(self) -> Float:
@@ -76,11 +86,16 @@ class _Turn:
 @dataclass(frozen=True)
 class _Search:
     session: Session
-    checked: StanData
     full: FullData = field(repr=False)
+    prior: BoundModel = field(repr=False)
     seen: Callable[[Float], Float]
     bending: NDArray[np.bool_] = field(repr=False)
     seed: int
+
+    def rows(self, whole: FullData, least: int) -> int:
+        """Rows of a subsample of at least so many, or all if it would hardly be smaller."""
+        size = max(least, _ROWS_PER_PARAMETER * self.full.n_params)
+        return size if _FEWER * size <= whole.n_obs else whole.n_obs
 
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
         """Prior × the quadratic of an expansion."""
@@ -90,7 +105,7 @@ class _Search:
             return self.seen(draws)[:, columns]
 
         return PriorTimesQuadratic(
-            self.full.prior,
+            self.prior,
             seen,
             expansion.centre[columns],
             expansion.gradient,
@@ -98,23 +113,24 @@ class _Search:
         )
 
     def turn(
-        self, expansion: Expansion, before: _Turn | None, start: Float, number: int, *, final: bool
+        self, expansion: Expansion, before: _Turn | None, start: Float | None, *, final: bool
     ) -> _Turn:
-        """Draw from prior × quadratic, near the draws of the turn before."""
+        """Draw from prior × quadratic, near the draws of the turn before, or a start (P,)."""
         density = self.density(expansion)
         if before is None:
+            assert start is not None
             point, width = start, _widths(density, start)
         else:
             point, width = before.draws.mean(axis=0), before.draws.std(axis=0)
             width = np.maximum(width, 1e-8)
-        seed = start_seed(self.seed, 1)
+        seed = start_seed(self.seed, 1)  # of all turns, so that their noise is no move
         inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
-        _log.debug(
-            "turn %d: not integrated out: %s", number, np.array(density.param_names)[~inner]
-        )
+        _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
         count = _DRAWS if final else _SEARCH
         collapsed = sample_collapsed(density, inner, point, width, count, seed, final=final)
-        return _Turn(expansion, collapsed, self.seen(collapsed.draws))
+        # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
+        mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
+        return _Turn(expansion, collapsed, self.seen(collapsed.draws), mean)
 
 
 def collapsed_reference(
@@ -137,55 +153,49 @@ def collapsed_reference(
     StancoresetError
         If no parameters are Gaussian given a few others, or the turns do not settle.
     """
-    with _seen(session, checked) as seen:
-        search = _Search(session, checked, full, seen, _bending(full.prior, seen, seed), seed)
+    with _without_rows(session, checked) as (prior, seen):
+        search = _Search(session, full, prior, seen, _bending(prior, seen, seed), seed)
         whole = session.seen_data(checked)
-        turn, size = _on_subsample(search, whole)
-        return _on_all(search, whole, turn, count, likely_last=size == whole.n_obs)
+        start = _prior_mode(prior, search.bending)
+        rough = _rough_mode(search, whole, start)
+        few = search.rows(whole, _SUBSAMPLE)
+        if few == whole.n_obs:
+            return _on_all(search, whole, _first(search, whole, rough, start), count)
+        with whole.sampled(few, np.random.default_rng(seed)) as some:
+            turn = _on_some(search, some, _first(search, some, rough, start), whole.n_obs)
+        return _on_all(search, whole, turn, count)
 
 
-def _on_subsample(search: _Search, whole: FullData) -> tuple[_Turn, int]:
-    size = max(_LEAST_ROWS, _ROWS_PER_PARAMETER * search.full.n_params)
-    size = size if _FEWER * size <= whole.n_obs else whole.n_obs
-    start = _prior_mode(search.full.prior, search.bending)
-    with whole.sampled(size, np.random.default_rng(search.seed)) as few:
-        expansion = _at(search, few, _likelihood_mode(few, search.seen(start[None])[0]))
-        turn: _Turn | None = None
-        for number in range(_TURNS):
-            made = search.turn(expansion, turn, start, number, final=False)
-            moved = np.inf if turn is None else _moved(turn, made)
-            _log.debug("turn %d on %d rows: means moved by %.3g sds", number, size, moved)
-            turn = made
-            # A subsample's posterior is this many standard deviations from that of all rows.
-            if moved <= max(_STILL, np.sqrt(whole.n_obs / size - 1)):
-                break
-            expansion = _projected(search, few, turn)
-        return turn, size
+def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
+    """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
+    before, turn = turn, search.turn(_projected(search, some, turn.psi), turn, None, final=False)
+    for _ in range(_TURNS):
+        moved = _moved(before, turn)
+        _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
+        if moved <= np.sqrt(n_obs / some.n_obs - 1):
+            break
+        before, turn = turn, search.turn(_projected(search, some, turn.psi), turn, None, final=False)
+    return turn
 
 
-def _on_all(
-    search: _Search, whole: FullData, turn: _Turn, count: int, *, likely_last: bool
-) -> Reference:
-    """The reference, from turns on all rows."""
-    for number in range(_ON_ALL):
-        expansion = _projected(search, whole, turn)
-        final = likely_last or number > 0
-        made = search.turn(expansion, turn, turn.draws[0], 101 + number, final=final)
-        if not final:
-            turn = made
-            continue
-        looked_at = finite_log_likelihood(whole, made.psi[:_LOOKED_AT])
-        here = of_psi(made.psi, looked_at, whole, search.seed)
-        gap, moved = expansion.gap(here), _moved(turn, made)
-        _log.debug("turn %d on all rows: moved by %.3g sds, gap %.3g", number, moved, gap)
-        turn = made
-        near = whole.n_params if whole.blocks is not None else 1
-        if gap <= _SPREAD or (moved <= _STILL and gap <= in_dimensions(_FOR_ROWS, near)):
+def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Reference:
+    """The reference, from turns on all rows: after the first one draws are a reference's."""
+    # Of groups that rows tell apart what is left is a sum over them.
+    size = 1 if whole.blocks is None else whole.n_params
+    near, enough = in_dimensions(_SPREAD, size), in_dimensions(_FOR_ROWS, size)
+    before, turn = turn, search.turn(_projected(search, whole, turn.psi), turn, None, final=False)
+    for _ in range(_TURNS):
+        before, turn = turn, search.turn(_projected(search, whole, turn.psi), turn, None, final=True)
+        looked_at = finite_log_likelihood(whole, turn.psi[:_LOOKED_AT])
+        here = of_psi(turn.psi, looked_at, whole, search.seed)
+        gap, moved = turn.expansion.gap(here), _moved(before, turn)
+        _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
+        if gap <= near or (moved <= _STILL and gap <= enough):
             break
     else:
         raise ReferenceFitError(
             f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected at "
-            f"most {_FOR_ROWS:.3g}"
+            f"most {near:.3g}"
         )
     full, draws, known = search.full, turn.draws, here.log_likelihood
     require_usable(draws, full.param_names, "draws of prior times quadratic")
@@ -198,14 +208,21 @@ def _on_all(
 
 
 @contextmanager
-def _seen(session: Session, checked: StanData) -> Iterator[Callable[[Float], Float]]:
-    """ψ as a function of unconstrained draws, bound once."""
-    if session.likelihood is session:
-        yield lambda draws: draws
-        return
-    name = session.controlled.names["values"]
-    with session.density().bind(session.no_rows_with_psi(checked)) as bound:
-        yield lambda draws: bound.generated(draws, (name,))[name]
+def _without_rows(
+    session: Session, checked: StanData
+) -> Iterator[tuple[BoundModel, Callable[[Float], Float]]]:
+    """The prior, and ψ as a function of unconstrained draws.
+
+    They are bound for one thread: a gradient takes less time than to start one.
+    """
+    own = session.likelihood is session
+    data = session.no_rows(checked) if own else session.no_rows_with_psi(checked)
+    with session.density().bind(data, threads=1) as bound:
+        if own:
+            yield bound, lambda draws: draws
+        else:
+            name = session.controlled.names["values"]
+            yield bound, lambda draws: bound.generated(draws, (name,))[name]
 
 
 def _bending(
@@ -234,7 +251,7 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
 
 @dataclass(frozen=True)
 class _Ridged:
-    """The log likelihood less a weak ridge around a point."""
+    """The log likelihood of rows, less a weak ridge around a point."""
 
     rows: FullData
     centre: Float
@@ -253,36 +270,90 @@ class _Ridged:
         with np.errstate(invalid="ignore"):
             return value - prior - 0.5 * np.sum(away**2, axis=1), slope - own - away / _RIDGE
 
-
-def _likelihood_mode(rows: FullData, start: Float) -> Float:
-    """Where the likelihood is highest, near its start, in the coordinates of ψ."""
-    return ascend(_Ridged(rows, start), start)
-
-
-def _at(search: _Search, rows: FullData, psi: Float) -> Expansion:
-    """Taylor's expansion of some rows' log likelihood at one value of ψ."""
-    width = hessian_width(rows.hessian, psi)
-    none = np.zeros(1)
-    gaussian = of_widths(psi, width, rows.blocks)
-    here = Reference("draws", psi[None], rows.param_names, search.seed, gaussian, none, none)
-    return search.session.likelihood.expand(rows, here)
+    def precision(self, point: Float) -> AnyMatrix:
+        """The negative Hessian at a point."""
+        hessian = self.rows.hessian(point, hessian_width(self.rows.hessian, point))
+        own = Hessians(self.rows.param_names).at(
+            self.rows.prior.log_density_gradient, point, np.ones(len(point))
+        )
+        ridge = sparse.eye_array(len(point)) / _RIDGE**2
+        return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
 
 
-def _projected(search: _Search, rows: FullData, turn: _Turn) -> Expansion:
-    """The quadratic of some rows' log likelihood under the Gaussian of a turn's draws."""
+def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
+    """Where a few rows' likelihood is highest, near what the prior says of ψ, and its curvature.
+
+    Rows that are no generalised linear model may have several modes: climbs from random points
+    look for them. A log likelihood with one mode has all their ends together, for the ridge holds
+    what it does not know.
+
+    Raises
+    ------
+    ReferenceFitError
+        If two ends are as high as each other, and apart.
+    """
+    size = search.rows(whole, _CLIMBED)
+    rng = np.random.default_rng([search.seed, 103])
+    others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (_CLIMBS, len(start)))
+    first, *points = search.seen(np.stack([start, *others]))
+    with whole.sampled(size, np.random.default_rng(search.seed)) as few:
+        ridged = _Ridged(few, first)
+        if not _is_inside(ridged, first):
+            raise ReferenceFitError("the likelihood is zero where the prior is highest")
+        top = ascend(ridged, first)
+        known = gaussian_at(top, ridged.precision(top), few.param_names)
+        points = [point for point in points if _is_inside(ridged, point)]
+        if not points:
+            return known
+        climbed = known.whitened(ridged.log_density_gradient)
+        starts = known.standardised(np.array(points)).T
+        ends = np.array([climb(climbed, z, slope=_SLOPE, max_iter=_STEPS).theta for z in starts])
+        height = ridged.log_density_gradient(np.stack([top, *(known.mean + ends @ known.chol.T)]))
+        lower, expected = height[0][0] - height[0][1:], 0.5 * np.sum(ends**2, axis=1)
+        _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
+        if np.any(lower < -_UNKNOWN) or np.any(
+            (lower <= _AS_HIGH) & (expected > lower + _UNKNOWN)
+        ):
+            raise ReferenceFitError("the likelihood has several modes")
+    return known
+
+
+def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> _Turn:
+    """The first turn, by Taylor's expansion where the likelihood of rows is highest."""
+    ridged = _Ridged(rows, search.seen(start[None])[0])
+    share = np.sqrt(search.rows(rows, _CLIMBED) / rows.n_obs)
+    rough = replace(rough, chol=rough.chol * share)
+    density = rough.whitened(ridged.log_density_gradient)
+    top = climb(density, np.zeros(len(rough.mean)), slope=_SLOPE, max_iter=_STEPS)
+    gaussian = replace(rough, mean=rough.mean + rough.chol @ top.theta)
+    _log.debug("%d steps to the mode of %d rows", top.evaluations, rows.n_obs)
+    # Taken of one draw, of which nothing counts but where it is.
+    psi = gaussian.mean[None]
+    here = Reference("draws", psi, rows.param_names, search.seed, gaussian, _NONE, _NONE)
+    return search.turn(search.session.likelihood.expand(rows, here), None, start, final=False)
+
+
+def _is_inside(ridged: _Ridged, point: Float) -> bool:
+    """Whether a climb can begin at a point."""
+    value, slope = ridged.log_density_gradient(point[None])
+    return bool(np.isfinite(value[0]) and np.all(np.isfinite(slope)))
+
+
+def _projected(search: _Search, rows: FullData, psi: Float) -> Expansion:
+    """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
     likelihood = search.session.likelihood
     if not likelihood.no_series(rows):
-        here = of_psi(turn.psi, np.zeros(len(turn.psi)), rows, search.seed)
+        here = of_psi(psi, np.zeros(len(psi)), rows, search.seed)
         return likelihood.expand(rows, here, exact=True)
-    looked_at = finite_log_likelihood(rows, turn.psi[:_LOOKED_AT])
-    here = of_psi(turn.psi, looked_at, rows, search.seed)
+    looked_at = finite_log_likelihood(rows, psi[:_LOOKED_AT])
+    here = of_psi(psi, looked_at, rows, search.seed)
     return likelihood.expand(rows, here, PAIRS, bent=True)
 
 
 def _moved(before: _Turn, after: _Turn) -> float:
     """The largest move of a mean of ψ, in standard deviations."""
     sd = after.psi.std(axis=0)
-    moved = np.abs(after.psi.mean(axis=0) - before.psi.mean(axis=0))
+    moved = np.abs(after.mean - before.mean)
     return float(np.max(moved / np.where(sd > 0, sd, 1.0), initial=0.0))
 
 

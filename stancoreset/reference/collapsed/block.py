@@ -29,6 +29,8 @@ __all__ = ["MOST_HYPERPARAMETERS", "find_bending", "find_conditionally_gaussian"
 _NEGLIGIBLE = 0.02
 # Share of the largest change that is rounding.
 _ROUNDING = 1e-9
+# Standard deviation of steps, and of the points, in unconstrained coordinates.
+_UNIT = 0.5
 # Random points at which bends are measured.
 _POINTS = 2
 #: Hyperparameters of which importance sampling is tried.
@@ -52,15 +54,15 @@ def find_bending(density: PriorTimesQuadratic, seed: int) -> NDArray[np.bool_]:
         parameter are alike, and all are true if more than twelve would have to be.
     """
     block, size = _declared(density)
-    rng, width = np.random.default_rng([seed, 83]), np.ones(len(block))
+    rng, width = np.random.default_rng([seed, 83]), np.full(len(block), _UNIT)
     bent = np.zeros((len(size),) * 3, dtype=bool)
     for _ in range(_POINTS):
-        along, of_psi, pairs = _bends(density, rng.standard_normal(len(block)), width, block, rng)
-        scale = _ROUNDING * np.maximum(np.abs(along).max(initial=1.0), 1.0)
+        point = width * rng.standard_normal(len(block))
+        along, of_psi, pairs = _bends(density, point, width, block, rng)
         a, b = pairs.T
         # Where the density is not finite it is no Gaussian's.
-        third = _by_block(~(np.abs(along) <= scale), block, len(size))
-        second = ~np.all(np.abs(of_psi) <= _ROUNDING * (1 + np.abs(of_psi).max(initial=1.0)), axis=1)
+        third = _by_block(~_is_rounding(along), block, len(size))
+        second = ~np.all(_is_rounding(of_psi), axis=1)
         bent[a, b] |= third
         bent[a, b, a] |= second
         bent[a, b, b] |= second
@@ -100,7 +102,7 @@ def find_conditionally_gaussian(
     bends = np.zeros(len(size))
     for _ in range(_POINTS):
         here = point + width * rng.standard_normal(len(point))
-        along, of_psi, pairs = _bends(density, here, width, block, rng, alone=True)
+        along, of_psi, _ = _bends(density, here, width, block, rng, alone=True)
         nats = np.sqrt(np.bincount(block, weights=_own(along, block) ** 2))
         curved = np.einsum("kp,kp->k", np.asarray(of_psi @ density.curvature), of_psi)
         nats = np.maximum(nats, np.sqrt(np.abs(curved)))
@@ -138,6 +140,12 @@ def _bends(
     a, b = pairs.T
     with np.errstate(invalid="ignore"):
         return _second(slope, a, b, count) * width, _second(psi, a, b, count), pairs
+
+
+def _is_rounding(values: Float) -> NDArray[np.bool_]:
+    """Whether values are rounding errors beside the largest."""
+    largest = np.abs(values[np.isfinite(values)]).max(initial=1.0)
+    return np.asarray(np.abs(values) <= _ROUNDING * largest)
 
 
 def _by_block(values: NDArray[np.bool_], block: NDArray[np.intp], count: int) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ Journal of Statistics 39(4).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -182,8 +182,9 @@ def sample_by_importance(
     log_marginal: LogMarginal,
     mode: Float,
     cov: Float,
-    sizes: tuple[int, ...],
+    sizes: Sequence[int],
     rng: np.random.Generator,
+    enough: Callable[[WeightedDraws], bool] | None = None,
 ) -> WeightedDraws:
     """Draw from a density of few variables by adaptive multiple importance sampling.
 
@@ -193,9 +194,11 @@ def sample_by_importance(
         Points (K, d) → log densities (K,).
     mode, cov : ndarray, shapes (d,) and (d, d)
         Location and scale of the first proposal.
-    sizes : tuple of int
+    sizes : sequence of int
         Draws of each stage.
     rng : numpy.random.Generator
+    enough : callable, optional
+        Whether no further stage is needed.
 
     Raises
     ------
@@ -212,13 +215,17 @@ def sample_by_importance(
     """
     points, values = np.empty((0, len(mode))), np.empty(0)
     proposals: list[Proposal] = []
+    counts: list[int] = []
     location = mode
-    for stage, size in enumerate(sizes):
+    for size in sizes:
         proposals.append(Proposal(location, cholesky(cov, lower=True)))
+        counts.append(size)
         new = proposals[-1].draw(size, rng)
         points = np.concatenate([points, new])
         values = np.concatenate([values, log_marginal(new)])
-        found = _weighted(points, values, proposals, sizes[: stage + 1])
+        found = _weighted(points, values, proposals, counts)
+        if enough is not None and enough(found):
+            break
         if found.ess > 4 * len(mode):
             location, cov = found.mean, found.cov + 1e-6 * np.diag(np.diag(cov))
         else:
@@ -227,7 +234,7 @@ def sample_by_importance(
 
 
 def _weighted(
-    points: Float, values: Float, proposals: list[Proposal], sizes: tuple[int, ...]
+    points: Float, values: Float, proposals: list[Proposal], sizes: list[int]
 ) -> WeightedDraws:
     mixture = logsumexp(
         [q.log_density(points) + np.log(n) for q, n in zip(proposals, sizes, strict=True)], axis=0

@@ -32,8 +32,9 @@ _log = logging.getLogger(__name__)
 
 # Stages, and draws of each: for a search, and for draws that are a reference.
 _SEARCH, _FINAL = (2, 15, 10), (3, 40, 25)
-# Largest k̂, and smallest effective number, of the weights of h, for each hyperparameter.
-_KHAT, _EFFECTIVE = 0.7, 10.0
+# Largest k̂, and smallest effective number for each hyperparameter, of the weights of h; a share
+# of effective draws at which k̂, which does not know how little weights vary, is not asked.
+_KHAT, _EFFECTIVE, _EVEN = 0.7, 10.0, 0.5
 # Largest standard deviation of what is not quadratic in u, in nats.
 _REMAINDER = 0.7
 
@@ -49,11 +50,17 @@ class CollapsedDraws:
         The weighted draws of h; None if all is Gaussian.
     inner : ndarray of bool, shape (P,)
         The coordinates u.
+    means : ndarray, shape (K, P)
+        h, and the mean of u given it, for the h of the draws.
+    counts : ndarray of int, shape (K,)
+        Number of draws at each h.
     remainder : float
         Standard deviation of what f is not quadratic in u, in nats.
     """
 
     draws: Float = field(repr=False)
+    means: Float = field(repr=False)
+    counts: NDArray[np.intp] = field(repr=False)
     hyperparameters: WeightedDraws | None = field(repr=False)
     inner: NDArray[np.bool_] = field(repr=False)
     remainder: float
@@ -107,13 +114,15 @@ def sample_collapsed(
     numbers, repeats = np.unique(which, return_counts=True)
     points = np.zeros((1, 0)) if found is None else found.points
     draws, left = [], []
-    for given, h, times in zip(
-        conditional.given(points[numbers]), points[numbers], repeats, strict=True
-    ):
+    means = np.empty((len(numbers), len(inner)))
+    means[:, ~inner] = points[numbers]
+    for k, given in enumerate(conditional.given(points[numbers])):
+        h, times = points[numbers[k]], int(repeats[k])
         if given is None:
             conditional.require_proper(h)
             raise ReferenceFitError("prior times quadratic has no finite density")
-        here, of_quadratic = _draws(given, h, inner, int(times), rng)
+        means[k, inner] = given.mean
+        here, of_quadratic = _draws(given, h, inner, times, rng)
         draws.append(here)
         left.append(of_quadratic)
     theta = np.concatenate(draws)
@@ -127,7 +136,7 @@ def sample_collapsed(
         )
     weights = np.exp(left_over - logsumexp(left_over))
     order = rng.permutation(WeightedDraws(theta, np.log(weights)).resample(count, rng))
-    return CollapsedDraws(theta[order], found, inner, spread)
+    return CollapsedDraws(theta[order], means, repeats, found, inner, spread)
 
 
 def _hyperparameters(
@@ -138,21 +147,45 @@ def _hyperparameters(
         conditional.require_proper(start)
     size = len(start)
     mode, cov = find_mode(conditional.log_marginal, start)
-    stages, least, each = _FINAL if final else _SEARCH
-    sizes = (least + each * size,) * stages
-    found = sample_by_importance(conditional.log_marginal, mode, cov, sizes, rng)
-    khat = found.khat if len(found.points) >= 100 else 0.0
-    _log.debug(
-        "%d hyperparameters, mode %s: ESS %.0f of %d, k %.2f",
-        size, np.round(mode, 2), found.ess, len(found.points), khat,
+
+    def sound(found: WeightedDraws) -> bool:
+        even = found.ess >= _EVEN * len(found.points)
+        return even or (found.khat <= _KHAT and found.ess >= _EFFECTIVE * size)
+
+    if not final:
+        return sample_by_importance(
+            conditional.log_marginal, mode, cov, _stages(_SEARCH, size), rng
+        )
+    enough = _stages(_FINAL, size)
+    found = sample_by_importance(
+        conditional.log_marginal,
+        mode,
+        cov,
+        enough + enough,
+        rng,
+        lambda found: len(found.points) >= sum(enough) and sound(found),
     )
-    if final and not (khat <= _KHAT and found.ess >= _EFFECTIVE * size):
+    _log.debug(
+        "%d hyperparameters, mode %s: ESS %.0f of %d, k̂ %.2f",
+        size,
+        np.round(mode, 2),
+        found.ess,
+        len(found.points),
+        found.khat,
+    )
+    if not sound(found):
         raise ReferenceFitError(
-            f"importance weights of {size} hyperparameters have k̂ {khat:.2f} and an effective "
-            f"number of {found.ess:.0f}, expected at most {_KHAT:g} and at least "
+            f"importance weights of {size} hyperparameters have k̂ {found.khat:.2f} and an "
+            f"effective number of {found.ess:.0f}, expected at most {_KHAT:g} and at least "
             f"{_EFFECTIVE * size:.0f}"
         )
     return found
+
+
+def _stages(numbers: tuple[int, int, int], size: int) -> tuple[int, ...]:
+    """Draws of each stage, for so many hyperparameters."""
+    stages, least, each = numbers
+    return (least + each * size,) * stages
 
 
 def _draws(
