@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from stancoreset.engines import BoundModel, Float, StanData, climb
-from stancoreset.errors import ReferenceFitError, StancoresetError
+from stancoreset.errors import ReferenceFitError
 from stancoreset.model.session import Session
 from stancoreset.model.view import COMPARED, of_psi, offset_of
 from stancoreset.reference import (
@@ -62,8 +62,10 @@ _CLIMBED, _CLIMBS = 5_000, 3
 # Nats within which an end is as high as the highest, and by which it lies above the quadratic there
 # if it is a mode of its own.
 _AS_HIGH, _UNKNOWN = 20.0, 10.0
-# Largest whitened slope at the end of a climb, and its iterations.
-_SLOPE, _STEPS = 0.1, 150
+# Largest whitened slope at the end of a climb, its iterations, and those before in no units.
+_SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
+# Largest slope at the mode of a prior, whose tails may be heavy, and how far it may be.
+_FLAT, _FAR = 1e-4, 1e4
 # Standard deviation of the ridge that holds a climb of the likelihood near its start.
 _RIDGE = 3.0
 _NONE = np.zeros(1)
@@ -174,7 +176,10 @@ def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
         _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
         if moved <= np.sqrt(n_obs / some.n_obs - 1):
             break
-        before, turn = turn, search.turn(_projected(search, some, turn.psi), turn, None, final=False)
+        before, turn = (
+            turn,
+            search.turn(_projected(search, some, turn.psi), turn, None, final=False),
+        )
     return turn
 
 
@@ -185,7 +190,10 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     near, enough = in_dimensions(_SPREAD, size), in_dimensions(_FOR_ROWS, size)
     before, turn = turn, search.turn(_projected(search, whole, turn.psi), turn, None, final=False)
     for _ in range(_TURNS):
-        before, turn = turn, search.turn(_projected(search, whole, turn.psi), turn, None, final=True)
+        before, turn = (
+            turn,
+            search.turn(_projected(search, whole, turn.psi), turn, None, final=True),
+        )
         looked_at = finite_log_likelihood(whole, turn.psi[:_LOOKED_AT])
         here = of_psi(turn.psi, looked_at, whole, search.seed)
         gap, moved = turn.expansion.gap(here), _moved(before, turn)
@@ -225,9 +233,7 @@ def _without_rows(
             yield bound, lambda draws: bound.generated(draws, (name,))[name]
 
 
-def _bending(
-    prior: BoundModel, seen: Callable[[Float], Float], seed: int
-) -> NDArray[np.bool_]:
+def _bending(prior: BoundModel, seen: Callable[[Float], Float], seed: int) -> NDArray[np.bool_]:
     """Coordinates that bend prior × quadratic along others, (P,)."""
     none = np.zeros(seen(np.zeros((1, prior.n_params))).shape[1])
     bending = find_bending(PriorTimesQuadratic(prior, seen, none, none, np.diag(none)), seed)
@@ -237,16 +243,15 @@ def _bending(
 
 
 def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
-    """Where the prior is high, with the scales of effects at one.
+    """Where the prior is highest, (P,), with the scales of effects at one.
 
     Coordinates along which it rises without end stay at zero.
     """
-    zero = np.zeros(prior.n_params)
-    try:
-        top = ascend(prior, zero, held)
-    except StancoresetError:
-        return zero
-    return np.where(np.isfinite(top) & (np.abs(top) < 1e3), top, 0.0)
+    free = sparse.diags_array((~held).astype(float))
+    origin = GaussianFit(np.zeros(prior.n_params), free)
+    density = origin.whitened(prior.log_density_gradient)
+    top = climb(density, origin.mean, slope=_FLAT).theta
+    return np.where(np.isfinite(top) & (np.abs(top) < _FAR) & ~held, top, 0.0)
 
 
 @dataclass(frozen=True)
@@ -269,6 +274,11 @@ class _Ridged:
         away = (draws - self.centre) / _RIDGE
         with np.errstate(invalid="ignore"):
             return value - prior - 0.5 * np.sum(away**2, axis=1), slope - own - away / _RIDGE
+
+    def at(self, point: Float) -> tuple[float, Float]:
+        """Value and gradient at one point, (p,)."""
+        value, slope = self.log_density_gradient(point[None])
+        return float(value[0]), slope[0]
 
     def precision(self, point: Float) -> AnyMatrix:
         """The negative Hessian at a point."""
@@ -306,14 +316,14 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
         if not points:
             return known
         climbed = known.whitened(ridged.log_density_gradient)
-        starts = known.standardised(np.array(points)).T
+        # The curvature at the top says nothing of what is far from it.
+        nearer = [climb(ridged.at, p, slope=_SLOPE, max_iter=_STRETCH).theta for p in points]
+        starts = known.standardised(np.array(nearer)).T
         ends = np.array([climb(climbed, z, slope=_SLOPE, max_iter=_STEPS).theta for z in starts])
         height = ridged.log_density_gradient(np.stack([top, *(known.mean + ends @ known.chol.T)]))
         lower, expected = height[0][0] - height[0][1:], 0.5 * np.sum(ends**2, axis=1)
         _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
-        if np.any(lower < -_UNKNOWN) or np.any(
-            (lower <= _AS_HIGH) & (expected > lower + _UNKNOWN)
-        ):
+        if np.any(lower < -_UNKNOWN) or np.any((lower <= _AS_HIGH) & (expected > lower + _UNKNOWN)):
             raise ReferenceFitError("the likelihood has several modes")
     return known
 

@@ -144,14 +144,12 @@ class Settling:
 
         `rough` says whether rough modes may be tried before the reference is made.
         """
-        try:
-            return collapsed_reference(
-                self.session, self.checked, self.full, self.count, self.seed
-            )
-        except StancoresetError as error:
-            _log.debug("no collapsed draws: %s", error)
         reason = ""
         if rough and (self.session.likelihood is not self.session or self._unseen.any()):
+            try:
+                return self._without_chains()
+            except StancoresetError as error:
+                _log.debug("no collapsed draws: %s", error)
             try:
                 return self.from_rough_modes()
             except StancoresetError as error:
@@ -161,6 +159,15 @@ class Settling:
         if reason and found.method != SETTLED:
             found = replace(found, unsettled=reason)
         return found
+
+    def _without_chains(self) -> Reference:
+        """Settled draws of the collapsed sampler, on an engine in this process.
+
+        Another takes longer to start than to evaluate a prior.
+        """
+        if not self.session.in_process:
+            raise ReferenceFitError("the engine is not in this process")
+        return collapsed_reference(self.session, self.checked, self.full, self.count, self.seed)
 
     def from_rough_modes(self) -> Reference:
         """Settle on a subsample, from the ends of short optimisations, and then on all rows.

@@ -1,6 +1,6 @@
 """Prior × quadratic: a log density of all parameters that reads no row.
 
-    f(θ) = log π(θ) + gᵀ(ψ(θ) − ψ₀) − ½ (ψ(θ) − ψ₀)ᵀ A (ψ(θ) − ψ₀)
+f(θ) = log π(θ) + gᵀ(ψ(θ) − ψ₀) − ½ (ψ(θ) − ψ₀)ᵀ A (ψ(θ) − ψ₀)
 """
 
 from __future__ import annotations

@@ -107,9 +107,7 @@ class WeightedDraws:
     def resample(self, count: int, rng: np.random.Generator) -> Float:
         """Numbers of points that stand for equally weighted draws, (count,), ascending."""
         places = (rng.random() + np.arange(count)) / count
-        return np.minimum(
-            np.searchsorted(np.cumsum(self.weights), places), len(self.points) - 1
-        )
+        return np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self.points) - 1)
 
 
 def find_mode(log_marginal: LogMarginal, start: Float) -> tuple[Float, Float]:

@@ -176,9 +176,7 @@ def test_draws_are_those_of_a_lattice(make):
     locations = np.array([0.6, -0.9, 0.4, 1.2, 0.0])
     density = make(sizes, locations)
     inner = np.array([False] + [True] * 5)
-    found = sample_collapsed(
-        density, inner, np.zeros(6), np.ones(6), 4_000, seed=2, final=True
-    )
+    found = sample_collapsed(density, inner, np.zeros(6), np.ones(6), 4_000, seed=2, final=True)
     lattice = np.linspace(-6, 3, 2_000)
     variance = np.exp(2 * lattice)[:, None] + 1 / sizes
     log_p = np.sum(stats.norm.logpdf(locations, scale=np.sqrt(variance)), axis=1)
