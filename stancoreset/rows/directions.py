@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +98,7 @@ class Directions:
     def of(cls, pattern: Matrix, columns: NDArray[np.bool_], width: Float) -> Directions:
         """Directions for a Jacobian (p, d) along some of P coordinates, `columns` (P,)."""
         colour = _colours(pattern)
-        entry = np.array(pattern.nonzero())
+        entry = np.array(pattern.nonzero(), dtype=np.intp)
         own = width[columns]
         return cls(
             (pattern.shape[0], pattern.shape[1]),
@@ -116,7 +118,7 @@ class Directions:
         colour = np.empty(len(hub), dtype=np.intp)
         colour[~hub] = _colours(rest[:, ~hub])
         colour[hub] = colour[~hub].max(initial=-1) + 1 + np.arange(hub.sum())
-        entry = np.array(pattern.nonzero())
+        entry = np.array(pattern.nonzero(), dtype=np.intp)
         row, column = entry
         turned = hub[row] & ~hub[column]
         source = np.where(turned, row, column)
@@ -132,7 +134,7 @@ class Directions:
 
     def forward(self, function: Map, points: Float) -> tuple[Float, Callable[[int], Matrix]]:
         """Values at points (S, P), and the Jacobian at each, by one step ahead."""
-        values = self._values(function, points, np.concatenate([self.steps[:0], self.steps]))
+        values = self._values(function, points, self.steps)
         return values[:, 0], lambda k: self._placed(values[k, 1:] - values[k, 0])
 
     def central(self, function: Map, points: Float) -> tuple[Float, Callable[[int], Matrix]]:
@@ -151,8 +153,16 @@ class Directions:
     def _placed(self, difference: Float) -> Matrix:
         if self.kept is not None:
             difference = difference[:, self.kept]
-        data = difference[self.along, self.at] / self.length
-        return Matrix((data, (self.entry[0], self.entry[1])), shape=self.shape)
+        order, indices, indptr = self._layout
+        data = (difference[self.along, self.at] / self.length)[order]
+        return Matrix((data, indices, indptr), shape=self.shape)
+
+    @cached_property
+    def _layout(self) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
+        """The entries' order, columns and row starts in a sparse matrix."""
+        numbers = 1 + np.arange(len(self.along))
+        placed = Matrix((numbers, (self.entry[0], self.entry[1])), shape=self.shape)
+        return placed.data - 1, placed.indices, placed.indptr
 
 
 def _steps(colour: NDArray[np.intp], columns: NDArray[np.bool_], width: Float) -> Float:

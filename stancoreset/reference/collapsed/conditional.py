@@ -130,11 +130,11 @@ class Conditional:
         )
         psi, jacobians = self._of_psi.forward(density.seen, points)
         gradient = density.quadratic(psi)[1]
-        jacobian, bent = None, None
+        known = np.empty(0)
         for k in range(len(points)):
-            before, jacobian, prior = jacobian, jacobians(k), priors(k)
-            if before is None or np.any(before.data != jacobian.data):
-                bent = jacobian.T @ (density.curvature @ jacobian)
+            jacobian, prior = jacobians(k), priors(k)
+            if not np.array_equal(known, jacobian.data):  # of centred effects it is always the same
+                known, bent = jacobian.data, jacobian.T @ (density.curvature @ jacobian)
             dense = not is_sparse(bent)
             hessian = bent - (prior.toarray() if dense else prior)
             yield hessian, np.asarray(slopes[k, inner] + jacobian.T @ gradient[k])
