@@ -23,7 +23,7 @@ from stancoreset.engines.base import (
 from stancoreset.engines.climbing import Climbable, Step, climb, mode_of, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.controlled import CompiledWithControl, controlled_for
-from stancoreset.engines.coordinates import Coordinates, Moving, coordinates_for, halfway
+from stancoreset.engines.coordinates import Coordinates, Moving, coordinates_for
 from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
 from stancoreset.engines.metric import (
     DENSE_DRAWS,
@@ -68,7 +68,6 @@ __all__ = [
     "coordinates_for",
     "embedded",
     "fresh_seed",
-    "halfway",
     "include_paths",
     "initial_points",
     "inverse_metric",

@@ -10,12 +10,6 @@ one differ least,
 The divergence KL = ½ log det Cov(c) − E log |∂c/∂θ| of the draws alone sees volumes, and no
 funnel: of 14 departments and 235 lecturers it prefers by 1.5 what F refuses by 46, and what has 10
 divergent transitions in 4,000 and half as many effective draws.
-
-Before there are draws, a climb may end far from the mass. Where it began far from the mean of the
-effects r = s z, s grows instead of the intercept: the density is higher the smaller z is. Halfway,
-in c = √s z, it is highest at s² = 2 Σ_j r_j² / K, where the mean of z² is ½: near the mass, and the
-higher the smaller r is. Of effects that the rows know little about it is highest at the pole s = 0,
-where the mean of z² is zero, too; being few or small, they may climb as they are.
 """
 
 from __future__ import annotations
@@ -36,10 +30,9 @@ from stancoreset.engines.base import (
     parameter_names,
 )
 from stancoreset.engines.metric import DENSE_PARAMETERS, score_divergence
-from stancoreset.errors import StancoresetError
 from stancoreset.stan import Centring, Shifts
 
-__all__ = ["Coordinates", "Moving", "coordinates_for", "halfway"]
+__all__ = ["Coordinates", "Moving", "coordinates_for"]
 
 _log = logging.getLogger(__name__)
 # Exponents and shifts.
@@ -47,8 +40,6 @@ _Choice: TypeAlias = tuple[tuple[float, ...], Shifts]
 
 # What effects must save to be moved: of F, and in standard errors of it.
 _SAVED, _ERRORS = 0.5, 2.0
-# Mean of z² below which effects that are centred halfway are at a pole; at a mode it is ½.
-_FALLEN = 0.05
 # Draws that are looked at: at least, and for each parameter of a dense metric.
 _LOOKED_AT, _PER_PARAMETER = 300, 2
 
@@ -124,29 +115,6 @@ class Coordinates(Closing):
             return draws
         return self.moving.of(self.own, draws, self.exponents, self.shifts)
 
-    def back(self, points: Float) -> Float:
-        """The inverse of `of`, for factors that have powers, without shifts."""
-        if self.moving is None:
-            return points
-        return self.moving.of(self.own, points, [-x for x in self.exponents])
-
-    def fallen(self, points: Float) -> set[int]:
-        """Numbers of the effects that are at a pole at one of the points (S, P)."""
-        if self.moving is None:
-            return set()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            own = self.back(points)
-        if not np.isfinite(own).all():  # s is too small for a number, so that c / √s is none
-            return {i for i, exponent in enumerate(self.exponents) if exponent}
-        values = self.own.constrain(own)
-        found = set()
-        for i, effects in enumerate(self.moving.centring.scaled):
-            raw, scaled = (_mean_square(effects.moved(values, power)) for power in (0.0, 1.0))
-            # Where s is too small for a number, s z is zero, and z may be anything.
-            if self.exponents[i] and not np.all((raw > _FALLEN) & (scaled > 0)):
-                found.add(i)
-        return found
-
     def sample(self, *, inits: Float | None, **options: Any) -> SampleResult:
         """Run NUTS from points in the program's coordinates; see `BoundModel.sample`.
 
@@ -182,34 +150,6 @@ def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) 
     if not any(exponents) and not shifts:
         return Coordinates(own, own)
     return Coordinates(own, moving.bound(exponents, shifts), moving, exponents, shifts)
-
-
-def halfway(
-    own: BoundModel,
-    moving: Moving | None,
-    rise: Callable[[Coordinates], Float],
-) -> tuple[Coordinates, Float]:
-    """The coordinates in which effects are centred halfway, and points (S, P) to which they rise.
-
-    Effects whose factor has no powers stay as they are; so do those that end at a pole where the
-    others have risen, and all `rise` again.
-    """
-    effects = () if moving is None else moving.centring.effects
-    exponents = tuple(0.5 if one.climbs else 0.0 for one in effects)
-    while True:
-        half = Coordinates(own, own)
-        if moving is not None and any(exponents):
-            half = Coordinates(own, moving.bound(exponents), moving, exponents)
-        try:
-            points = rise(half)
-        except StancoresetError:
-            half.close()
-            raise
-        fallen = half.fallen(points)
-        if not fallen:
-            return half, points
-        half.bound.close()
-        exponents = tuple(0.0 if i in fallen else x for i, x in enumerate(exponents))
 
 
 def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
@@ -268,8 +208,3 @@ def _saves(before: Float, after: Float) -> bool:
     if not np.isfinite(saved).all():
         return True
     return bool(saved.mean() > max(_SAVED, _ERRORS * saved.std() / np.sqrt(len(saved))))
-
-
-def _mean_square(effects: Float) -> Float:
-    """Mean of squares at each point: (S, …) → (S,)."""
-    return np.asarray(np.mean(effects.reshape(len(effects), -1) ** 2, axis=1))

@@ -64,8 +64,8 @@ _CLIMBED, _CLIMBS = 5_000, 3
 _AS_HIGH, _UNKNOWN = 20.0, 10.0
 # Largest whitened slope at the end of a climb, its iterations, and those before in no units.
 _SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
-# Largest slope at the mode of a prior, whose tails may be heavy, and how far it may be.
-_FLAT, _FAR = 1e-4, 1e4
+# Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
+_FLAT, _LEVEL = 1e-4, 1e-2
 # Standard deviation of the ridge that holds a climb of the likelihood near its start.
 _RIDGE = 3.0
 _NONE = np.zeros(1)
@@ -88,6 +88,7 @@ class _Turn:
 @dataclass(frozen=True)
 class _Search:
     session: Session
+    checked: StanData = field(repr=False)
     full: FullData = field(repr=False)
     prior: BoundModel = field(repr=False)
     seen: Callable[[Float], Float]
@@ -132,7 +133,11 @@ class _Search:
         collapsed = sample_collapsed(density, inner, point, width, count, seed, final=final)
         # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
-        return _Turn(expansion, collapsed, self.seen(collapsed.draws), mean)
+        return _Turn(expansion, collapsed, self.finite(collapsed.draws), mean)
+
+    def finite(self, draws: Float) -> Float:
+        """ψ at draws, (S, P) → (S, p); a `ControlError` names what is not finite."""
+        return self.session.require_finite(self.checked, self.seen(draws))
 
 
 def collapsed_reference(
@@ -156,7 +161,7 @@ def collapsed_reference(
         If no parameters are Gaussian given a few others, or the turns do not settle.
     """
     with _without_rows(session, checked) as (prior, seen):
-        search = _Search(session, full, prior, seen, _bending(prior, seen, seed), seed)
+        search = _Search(session, checked, full, prior, seen, _bending(prior, seen, seed), seed)
         whole = session.seen_data(checked)
         start = _prior_mode(prior, search.bending)
         rough = _rough_mode(search, whole, start)
@@ -250,8 +255,8 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
     free = sparse.diags_array((~held).astype(float))
     origin = GaussianFit(np.zeros(prior.n_params), free)
     density = origin.whitened(prior.log_density_gradient)
-    top = climb(density, origin.mean, slope=_FLAT).theta
-    return np.where(np.isfinite(top) & (np.abs(top) < _FAR) & ~held, top, 0.0)
+    top = climb(density, origin.mean, slope=_FLAT)
+    return np.where(np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL), top.theta, 0.0)
 
 
 @dataclass(frozen=True)
@@ -305,7 +310,7 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     size = search.rows(whole, _CLIMBED)
     rng = np.random.default_rng([search.seed, 103])
     others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (_CLIMBS, len(start)))
-    first, *points = search.seen(np.stack([start, *others]))
+    (first,), points = search.finite(start[None]), search.seen(np.reshape(others, (-1, len(start))))
     with whole.sampled(size, np.random.default_rng(search.seed)) as few:
         ridged = _Ridged(few, first)
         if not _is_inside(ridged, first):

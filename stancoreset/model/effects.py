@@ -19,7 +19,6 @@ from stancoreset.engines import (
     Moving,
     StanData,
     coordinates_for,
-    halfway,
 )
 from stancoreset.stan import (
     NOT_ONE_TO_ONE,
@@ -27,7 +26,6 @@ from stancoreset.stan import (
     Controlled,
     StanProgram,
     centring,
-    located,
 )
 
 __all__ = ["Effects"]
@@ -54,40 +52,9 @@ class Effects:
     density: Callable[[], Compiled]
     name: str = "model"
 
-    @property
-    def are_scaled(self) -> bool:
-        """Whether the program scales effects, s z, that an engine in this process may move."""
-        return self._centring is not None and any(e.climbs for e in self._centring.effects)
-
-    @property
-    def located(self) -> list[str]:
-        """Names of parameters that have a location and a scale by their prior."""
-        return [e.name for e in located(self._program.tree, set())]
-
     def coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
         """The coordinates in which NUTS moves a density bound to `data`."""
         return coordinates_for(bound, near, self._moving(data))
-
-    def halfway(
-        self, data: StanData, rise: Callable[[Coordinates], Float]
-    ) -> tuple[Coordinates, Float]:
-        """A density bound to `data` in coordinates whose modes are near its mass, and points there.
-
-        See `stancoreset.engines.coordinates.halfway`.
-        """
-        return halfway(self.density().bind(data), self._moving(data), rise)
-
-    def centred(self, data: StanData) -> Coordinates:
-        """A density bound to `data` with its scaled effects centred, if their factors have powers.
-
-        See `stancoreset.stan.centring`.
-        """
-        moving, own = self._moving(data), self.density().bind(data)
-        effects = () if moving is None else moving.centring.effects
-        exponents = tuple(float(one.climbs) for one in effects)
-        if moving is None or not any(exponents):
-            return Coordinates(own, own)
-        return Coordinates(own, moving.bound(exponents), moving, exponents)
 
     @cached_property
     def _program(self) -> StanProgram:

@@ -278,7 +278,7 @@ class Pipeline:
                 plan.seed,
                 count,
             )
-            return settling.instead_of(fit, rough=plan.reference == "laplace")
+            return settling.instead_of(fit, collapses=plan.reference == "laplace")
 
     def _foresee(self, dimensions: int) -> None:
         """Say early if chains will take long, by the time of a gradient without rows."""

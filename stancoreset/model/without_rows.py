@@ -7,29 +7,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy import sparse
 
 from stancoreset.engines import (
     NUTS,
     BoundModel,
-    Coordinates,
     Float,
     SampleResult,
     StanData,
-    climb,
     metric_near,
 )
 from stancoreset.model.session import Session
-from stancoreset.reference import GaussianFit, ascend, hessian_width
+from stancoreset.reference import hessian_width
 from stancoreset.rows import FullData, Hessians
 from stancoreset.selection import ControlVariate, Expansion, control_variate
 
 __all__ = ["WithoutRows"]
 
-# Iterations of L-BFGS on a density without rows.
-_STEPS_UP = 500
-# Climbs with effects centred halfway: the ridge to their mean is long where rows know them well.
-_CLIMBS = 10
 # A rough run on it: gradients show the metric long before chains have mixed.
 _ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth=5)
 # How many gradients are timed.
@@ -82,42 +75,12 @@ class WithoutRows:
             return min(_seconds_of_gradient(bound) for _ in range(_TIMED))
 
     def _rough(self, data: StanData, nuts: NUTS, seed: int, inits: Float) -> Float:
-        """Draws of short trajectories, (chains, draws, P): gradients there show the metric.
-
-        In a program's own coordinates chains would start where the scale of effects is far too
-        large, and would have to come back.
-        """
-        in_process = self.session.engine.in_process
-
-        def rise(half: Coordinates) -> Float:
-            return _top(half, inits[:1]) if in_process else half.of(inits)
-
-        half, points = self.session.effects.halfway(data, rise)
-        with half:
-            widths = _squared_widths(half.bound, points[0]) if in_process else None
+        """Draws of short trajectories, (chains, draws, P): gradients there show the metric."""
+        with self.session.density().bind(data) as bound:
+            widths = _squared_widths(bound, inits[0]) if self.session.engine.in_process else None
             short = replace(_ROUGH, chains=nuts.chains, parallel_chains=nuts.parallel_chains)
-            starts = np.resize(half.back(points), inits.shape)
             options = vars(short.completed(widths))
-            return half.sample(seed=seed, inits=starts, **options).unconstrained
-
-
-def _top(half: Coordinates, point: Float) -> Float:
-    """The mode of a density that costs little, (1, P), from a point in the program's coordinates.
-
-    Effects that lie on one side of zero stand for an intercept that is not where it belongs: then
-    further climbs bring them to both.
-    """
-    start = half.of(point)[0]
-    around = GaussianFit(start, sparse.eye_array(len(start)))
-    density = around.whitened(half.bound.log_density_gradient)
-    top = start + climb(density, np.zeros(len(start)), max_iter=_STEPS_UP).theta
-    for _ in range(_CLIMBS):
-        if half.moving is None:
-            break
-        if not half.moving.centring.one_sided(half.own.constrain(half.back(top[None]))):
-            break
-        top = ascend(half.bound, top)
-    return top[None]
+            return bound.sample(seed=seed, inits=inits, inv_metric=widths, **options).unconstrained
 
 
 def _squared_widths(bound: BoundModel, theta: Float) -> Float:

@@ -28,7 +28,6 @@ from stancoreset.reference.collapsed import (
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
-from stancoreset.reference.marginal_mode import LogDensity, marginal_mode
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_seed
@@ -38,7 +37,6 @@ __all__ = [
     "CollapsedDraws",
     "Expectation",
     "GaussianFit",
-    "LogDensity",
     "PriorTimesQuadratic",
     "Reference",
     "ReferenceName",
@@ -58,7 +56,6 @@ __all__ = [
     "hessian_width",
     "in_dimensions",
     "in_use",
-    "marginal_mode",
     "moments",
     "of_evaluated",
     "of_widths",

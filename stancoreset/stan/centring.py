@@ -51,8 +51,6 @@ _DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
 # Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
 # effects may move: what it scales is then less than twice as wide in one draw as in most others.
 _KNOWN = 0.3
-# Effects, fewer of which may have one sign by chance.
-_ENOUGH = 5
 # What the names of shifts and of their sizes begin with.
 _NAMES = ("shift", "shift_rows", "shift_columns")
 
@@ -85,9 +83,6 @@ class Effects:
     def has_powers(self) -> bool:
         """Whether λ may lie between 0 and 1."""
         return _base(self.factor) != "matrix"
-
-    #: Whether a climb may begin in c.
-    climbs = has_powers
 
     def exponents(self, values: Mapping[str, Float]) -> tuple[float, ...]:
         """What λ may be, by draws near the posterior: values (S, *shape) by name."""
@@ -207,14 +202,6 @@ class Centring:
         here = effects.means(self._centred(number, values, exponent))
         found = regression(here, [one.by.name for one in shifts], values)
         return {(number, name): amount for name, amount in found.items()}
-
-    def one_sided(self, values: Mapping[str, Float]) -> bool:
-        """Whether effects with a common factor lie on one side of zero, at values (1, *shape).
-
-        Those of a mean zero do not: they stand for an intercept that is not where it belongs.
-        """
-        raw = (e.raw(values) for e in self.scaled if e.climbs)
-        return any(z.size >= _ENOUGH and np.mean(z) ** 2 > np.var(z) for z in raw)
 
     def moved(
         self,

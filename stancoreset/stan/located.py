@@ -80,8 +80,6 @@ class Located:
     prior: n.Node
     density: n.Call
 
-    #: No climb begins in c: climbs know no scores.
-    climbs = False
 
     def exponents(self, _: Mapping[str, object]) -> tuple[float, ...]:
         """What λ may be."""

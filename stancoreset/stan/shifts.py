@@ -51,8 +51,6 @@ class Shifted:
     base: str
     kinds: int | None = None
 
-    #: Alone, they are not centred.
-    climbs = False
 
     @property
     def shifted(self) -> Shifted:

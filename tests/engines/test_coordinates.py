@@ -9,7 +9,7 @@ from moving import ENGINE, moving_of
 from scipy import stats
 from seeds import reseeded
 
-from stancoreset.engines import Coordinates, climb, coordinates_for, halfway, inverse_metric
+from stancoreset.engines import Coordinates, coordinates_for, inverse_metric
 from stancoreset.engines.metric import score_divergence
 from stancoreset.posterior import arviz
 
@@ -118,60 +118,6 @@ def test_effects_that_are_parameters_move_as_raw_ones_where_they_are_hardly_know
     r, log_s = effects_and_scales(error, 100_000)
     truth = independent({"a": 5 + 10 * r, "log_s": log_s + np.log(10)})
     assert_agree(of_draws(values), truth)
-
-
-def test_effects_at_a_pole_climb_as_they_are():
-    """Centred halfway, effects around zero are highest at a scale of zero; others are not."""
-    rng = np.random.default_rng(1)
-    data = {"K": 40, "L": 40, "x": 3 * rng.normal(size=40), "y": 0.01 * rng.normal(size=40)}
-    moving = moving_of(TWO, data)
-    own = ENGINE.compile(TWO).bind(data)
-
-    def rise(half):
-        summit = climb(
-            lambda c: tuple(v[0] for v in half.bound.log_density_gradient(c[None])),
-            np.zeros(half.own.n_params),
-        )
-        return summit.theta[None]
-
-    half, top = halfway(own, moving, rise)
-    assert half.exponents == (0.5, 0.0)
-    s, t = np.exp(half.back(top)[0, -2:])
-    # At the mode with √s z: z² has the mean ½, but for the rows' errors and the prior of s.
-    assert s == pytest.approx(np.sqrt(2 * np.mean(data["x"] ** 2)), rel=0.2)
-    assert np.isfinite(half.own.log_density(half.back(top))[0])
-    assert t > 0
-
-
-def test_a_scale_that_is_too_small_for_a_number_is_a_pole():
-    """c / √s is none there, and a density of s z in the program has no value."""
-    code = TWO.replace(
-        "model {", "transformed parameters { real of = normal_lpdf(s * z | 0, 1); }" + "\nmodel {"
-    )
-    data = {"K": 2, "L": 1, "x": np.ones(2), "y": np.ones(1)}
-    moving = moving_of(code, data)
-    tried = []
-
-    def rise(half):
-        tried.append(half.exponents)
-        points = np.ones((2, 5))
-        if any(half.exponents):
-            points[1, 3] = -1_600.0
-        return points
-
-    half, top = halfway(ENGINE.compile(code).bind(data), moving, rise)
-    assert tried == [(0.5, 0.5), ()]
-    np.testing.assert_array_equal(half.back(top), np.ones((2, 5)))
-
-
-TWO = """
-data { int K; int L; vector[K] x; vector[L] y; }
-parameters { vector[K] z; vector[L] u; real<lower=0> s; real<lower=0> t; }
-model {
-  z ~ std_normal(); u ~ std_normal(); s ~ normal(0, 10); t ~ normal(0, 10);
-  x ~ normal(s * z, 0.5); y ~ normal(t * u, 0.5);
-}
-"""
 
 
 RIDGE = """

@@ -10,27 +10,26 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, independent, of_draws
-from moving import ENGINE, moving_of
+from moving import ENGINE
 from pairs.cases import CASES, GROUPS
 from pairs.simulated import centred_slopes
 from seeds import reseeded
 from tiers import some
 
 import stancoreset as sc
-from stancoreset.engines import NUTS, Coordinates, halfway
-from stancoreset.errors import ControlError, ReferenceFitError, StancoresetError
-from stancoreset.model import settling
+from stancoreset.engines import NUTS
+from stancoreset.errors import ControlError, ReferenceFitError
+from stancoreset.model import collapsing, settling
+from stancoreset.model.collapsing import collapsed_reference
 from stancoreset.model.folder import RunFolder, load_stage
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
-from stancoreset.model.without_rows import WithoutRows, _squared_widths, _top
+from stancoreset.model.without_rows import WithoutRows
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import (
     GaussianFit,
     Reference,
-    ascend,
-    curvature_width,
     fit_reference,
     from_rows,
 )
@@ -135,39 +134,13 @@ def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as normal:
         session, data = normal._session, normal.read(counts)
-        reference = Settling(
-            session, data, session.full_data(data), NUTS(), 1, 100
-        ).from_rough_modes()
+        reference = collapsed_reference(session, data, session.full_data(data), 100, 1)
         assert reference.method == SETTLED
         view = view_of(session, data, session.full_data(data), reference)
         for pairs in (0, 8):
             assert (
                 expand(view.full, view.reference, np.arange(13), pairs).gap(view.reference) < 1e-4
             )
-
-
-def test_the_top_of_a_density_of_many_groups_takes_few_gradients():
-    """Of log p = −½ (θ − μ)ᵀQ(θ − μ), Q a block arrow, against closed form and all coordinates."""
-    groups, rng = 600, np.random.default_rng(3)
-    own, across = rng.uniform(1.0, 9.0, groups), rng.normal(0, 0.1, groups)
-    mean, asked = rng.normal(size=groups + 1), []
-
-    def gradient(theta):
-        asked.append(len(theta))
-        away = theta - mean
-        shared = 50.0 * away[:, 0] + np.array([across @ one for one in away[:, 1:]])
-        pull = np.column_stack([shared, own * away[:, 1:] + across * away[:, :1]])
-        return -0.5 * np.sum(pull * away, axis=1), -pull
-
-    names = ("mu", *(f"z.{j}" for j in range(1, groups + 1)))
-    bound = SimpleNamespace(param_names=names, n_params=len(names), log_density_gradient=gradient)
-    (top,) = _top(Coordinates(bound, bound), rng.normal(size=(1, groups + 1)))
-    squared = _squared_widths(bound, top)
-    spent = sum(asked)
-    np.testing.assert_allclose(top, mean, atol=1e-5)
-    np.testing.assert_allclose(squared, 1 / np.array([50.0, *own]), rtol=1e-5)
-    np.testing.assert_allclose(curvature_width(gradient, top) ** 2, squared, rtol=1e-6)
-    assert spent < 150
 
 
 @pytest.mark.fit
@@ -234,7 +207,7 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     """Within Monte-Carlo error of NUTS on all rows of the program as written."""
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
-    reference = Settling(session, data, full, NUTS(), reseeded(1), 400).from_rough_modes()
+    reference = collapsed_reference(session, data, full, 400, reseeded(1))
     settled = session.draws_container(
         np.concatenate([reference.draws, reference.spare]), full, Labels()
     )
@@ -305,7 +278,7 @@ def test_values_that_are_not_finite_are_told_by_name(counts):
         full = session.full_data(data)
         # The mode of mu is near 0.3.
         with pytest.raises(ControlError, match=r"r\.13"):
-            Settling(session, data, full, NUTS(), 1, 100).from_rough_modes()
+            collapsed_reference(session, data, full, 100, 1)
 
 
 @pytest.mark.fit
@@ -336,7 +309,7 @@ def test_a_ridge_of_the_prior_is_no_other_mode():
     with sc.CoresetModel(case.program, engine="stanli") as one:
         session, checked = one._session, one.read(case.data())
         full = session.full_data(checked)
-        found = Settling(session, checked, full, NUTS(), reseeded(1), 100).from_rough_modes()
+        found = collapsed_reference(session, checked, full, 100, reseeded(1))
     assert found.method == SETTLED
 
 
@@ -388,7 +361,7 @@ model { mu ~ normal(0, 2); y ~ poisson_log(mu); }"""
         full = session.full_data(data)
         laplace = fit_reference(full, "laplace", 100, 1)
         start = Settling(session, data, full, NUTS(), 1, 100)
-        assert start.instead_of(lambda: laplace, rough=True) is laplace
+        assert start.instead_of(lambda: laplace, collapses=False) is laplace
         assert start.from_reference(laplace) is laplace
 
 
@@ -400,10 +373,10 @@ def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
     monkeypatch.setattr(settling, "_TURNS", 1)
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
-    with pytest.raises(ReferenceFitError, match=r"the quadratic leaves .* at most -1"):
-        Settling(session, data, full, NUTS(), 1, 100).from_rough_modes()
     laplace = fit_reference(full, "laplace", 100, 1)
-    found = Settling(session, data, full, NUTS(), 1, 100).instead_of(lambda: laplace, rough=True)
+    found = Settling(session, data, full, NUTS(), 1, 100).instead_of(
+        lambda: laplace, collapses=False
+    )
     assert found.draws is laplace.draws
     assert found.unsettled.startswith("the quadratic leaves")
 
@@ -413,9 +386,6 @@ class Quadratic:
     """A number in place of a quadratic."""
 
     at: float
-
-    def towards(self, other, share):
-        return Quadratic(self.at + share * (other.at - self.at))
 
 
 def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
@@ -454,45 +424,16 @@ def test_many_groups_may_leave_more_in_sum(monkeypatch, size, blocks, gaps, want
     assert len(told) == wanted
 
 
-@pytest.mark.parametrize(("rows", "lengths"), [(1_000, [100, 300]), (500, [100, 100, 300])])
-def test_the_turn_that_is_most_likely_the_last_is_long(monkeypatch, rows, lengths):
-    """Its draws are the reference's; a subsample's are not."""
+def test_the_turn_that_is_most_likely_the_last_is_long(monkeypatch):
+    """Its draws are the reference's."""
     start, full, _ = told_turns(monkeypatch, (1.9, 0.2, 0.2))
     made = []
     turn = Settling._turn
     monkeypatch.setattr(Settling, "_turn", lambda *args: made.append(turn(*args)) or made[-1])
-    few = SimpleNamespace(**{**vars(full), "n_obs": rows})
-    best = start._turns(few, Quadratic(0.0), np.zeros((4, 1)))
+    best = start._turns(full, Quadratic(0.0), np.zeros((4, 1)))
     assert best is made[1]
     assert start._long(full, best) is made[-1]
-    assert [one.length for one in made] == lengths
-
-
-def test_a_turn_that_made_it_worse_is_followed_by_a_shorter_one(monkeypatch):
-    """From the best draws so far, a share of the way to the quadratic expanded there."""
-    start, full, told = told_turns(monkeypatch, (9.0, 20.0, 12.0, 4.0, 5.0, 3.0))
-    assert start._turns(full, Quadratic(0.0), np.zeros((4, 1))).gap == 3.0
-    # Expansions at the draws of turn n are n + 1 here: the whole way to 1, two shorter ones, …
-    third = 0.3 * 0.3
-    assert told == pytest.approx([0.0, 1.0, 0.3, third, 4.0, third + 0.3 * (4.0 - third)])
-
-
-@pytest.mark.fit
-def test_a_climb_that_ends_where_all_rows_have_no_density_is_no_mode(model, counts, monkeypatch):
-    """A subsample may have one there, or its end may be no number."""
-    session, data = model._session, model.read(counts)
-    full = session.full_data(data)
-    ends: list[list[bool]] = []
-
-    def astray(self, draws, starts):
-        tops = np.vstack([draws[:2], draws[:1] + np.array([[1_000.0] + [0.0] * 13])])
-        ends.append(np.isfinite(self.full.log_density(tops)).tolist())
-        return tops
-
-    monkeypatch.setattr(Settling, "_tops", astray)
-    found = Settling(session, data, full, NUTS(), reseeded(1), 100).from_rough_modes()
-    assert ends == [[True, True, False]]
-    assert found.method == SETTLED
+    assert [one.length for one in made] == [100, 300]
 
 
 def given(session, data, draws):
@@ -513,7 +454,7 @@ def test_derivatives_that_are_not_finite_are_the_reason(model, counts, monkeypat
 
     monkeypatch.setattr(type(seen), "log_density_gradient", broken)
     start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
-    found = start.instead_of(lambda: reference, rough=True)
+    found = start.instead_of(lambda: reference, collapses=False)
     assert found.method == "draws"
     assert found.unsettled.startswith("the gradient of the log density is not finite")
     assert ";" not in found.unsettled  # the sentence has no advice
@@ -528,7 +469,7 @@ def test_values_that_do_not_vary_are_the_reason(counts, tmp_path):
         session, data = one._session, one.read(counts)
         reference = given(session, data, np.random.default_rng(0).normal(0, 1, (100, 14)))
         start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
-        found = start.instead_of(lambda: reference, rough=True)
+        found = start.instead_of(lambda: reference, collapses=False)
     assert found.unsettled == "what the rows see does not vary over the draws"
     RunFolder.open(tmp_path / "run", {}, resume=False, overwrite=False).keep("reference", found)
     assert load_stage(tmp_path / "run", "reference").unsettled == found.unsettled
@@ -541,9 +482,8 @@ def test_an_improper_direction_is_the_reason(counts):
     with sc.CoresetModel(stan_code=code, engine="stanli") as one:
         assert one.seen == ("mu", "r")
         session, data = one._session, one.read(counts)
-        start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
-        with pytest.raises(StancoresetError, match="chains of prior times quadratic disagree"):
-            start.from_rough_modes()
+        with pytest.raises(ReferenceFitError, match="flat direction is along free"):
+            collapsed_reference(session, data, session.full_data(data), 100, 1)
 
 
 @pytest.mark.slow
@@ -571,11 +511,11 @@ def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkey
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize(("asked", "known"), some([(50, 100), (1_000, 480)], 2, first=1))
+@pytest.mark.parametrize(("asked", "known"), some([(50, 100), (1_000, 960)], 2, first=1))
 def test_log_likelihoods_of_settled_draws_are_the_programs(model, counts, asked, known):
     """Those at which the quadratic was looked at are not evaluated again, but for a few.
 
-    Some draws of two chains, which make 600, are left to measure errors.
+    Some of the 1,200 are left to measure errors.
     """
     session, data = model._session, model.read(counts)
     full, program = session.full_data(data), []
@@ -586,10 +526,10 @@ def test_log_likelihoods_of_settled_draws_are_the_programs(model, counts, asked,
         return evaluate(draws, *more)
 
     full.log_likelihood = counted
-    found = Settling(session, data, full, NUTS(chains=2), reseeded(1), asked).from_rough_modes()
-    assert program == [2, 3]  # ends of climbs, and the comparison
+    found = collapsed_reference(session, data, full, asked, reseeded(1))
+    assert program == [3]  # the comparison
     assert len(found.draws) == known
-    assert len(found.spare) == 600 - known
+    assert len(found.spare) == 1_200 - known
     with session.bind(data, None) as bound:
         expected = bound.log_density(found.draws)
     np.testing.assert_allclose(found.log_p - found.log_p[0], expected - expected[0], atol=1e-6)
@@ -606,7 +546,7 @@ def test_divergences_of_the_last_turn_are_kept(model, counts, tmp_path, monkeypa
         return replace(turn(self, *args), diverged=share)
 
     monkeypatch.setattr(Settling, "_turn", diverging)
-    found = start.from_rough_modes()
+    found = start.from_reference(fit_reference(session.full_data(data), "laplace", 100, 1))
     assert found.diverged == (share > 0.005)
     RunFolder.open(tmp_path / "run", {}, resume=False, overwrite=False).keep("reference", found)
     assert load_stage(tmp_path / "run", "reference").diverged == found.diverged
@@ -620,48 +560,8 @@ def test_two_modes_are_left_to_the_search_for_modes(counts):
     with sc.CoresetModel(stan_code=code, engine="stanli") as one:
         session, data = one._session, one.read(counts)
         assert one.seen == ("mu", "r")
-        seed = 4  # whose climbs end at both; all four of seeds 1 and 3 end at one, or in between
-        with pytest.raises(ReferenceFitError, match="other modes"):
-            Settling(session, data, session.full_data(data), NUTS(), seed, 100).from_rough_modes()
-
-
-PAIRS_OF_ROWS = (
-    NONCENTRED.replace("array[N] int y", "vector[N] y")
-    .replace("real mu;", "real mu; real<lower=0> sigma;")
-    .replace("poisson_log(mu + r[g])", "normal(mu + r[g], sigma)")
-)
-OF_A_SQUARE = (
-    PAIRS_OF_ROWS.replace("vector[J] z;", "real z;")
-    .replace("vector[J] r", "real r")
-    .replace("mu + r[g]", "mu + square(r)")
-    .replace("mu ~ normal(0, 2)", "mu ~ normal(-3, 0.1)")
-)
-
-
-@pytest.mark.fit
-@pytest.mark.parametrize("modes", [1, 2])
-def test_chains_leave_the_top_of_a_density_but_no_mode(modes):
-    """Two rows a group: at the top effects follow them, and sigma is far below all draws.
-
-    Where the rows see the square of an effect, its opposite is a mode.
-    """
-    rng = np.random.default_rng(3)
-    g = np.repeat(np.arange(1, 81), 2)
-    data = {"N": 160, "J": 80, "g": g, "y": rng.normal(rng.normal(size=81)[g])}
-    with sc.CoresetModel(stan_code=[PAIRS_OF_ROWS, OF_A_SQUARE][modes - 1], engine="stanli") as one:
-        session, checked = one._session, one.read(data)
-        full = session.full_data(checked)
-        with full.subsample(160, rng) as bound:
-            found = bound.sample(seed=reseeded(1), inits=np.ones((1, full.n_params)), chains=1)
-            draws = found.unconstrained[0]
-            there = bound.mode(seed=reseeded(1)) if modes == 1 else draws[-1] * [1, 1, 1, -1]
-        psi, seen = session.seen(checked, draws), session.seen(checked, there[None])
-        margin = 0.1 * np.ptp(psi, axis=0)
-        low, high = psi.min(axis=0) - margin, psi.max(axis=0) + margin
-        assert np.any((seen < low) | (seen > high))
-        assert full.log_density(there[None]) >= full.log_density(draws[-1:]) - 1e-6
-        start = Settling(session, checked, full, NUTS(), reseeded(1), 100)
-        assert start._stays(there[None], draws, low, high) == (modes == 2)
+        with pytest.raises(ReferenceFitError, match=r"several modes|not positive definite"):
+            collapsed_reference(session, data, session.full_data(data), 100, reseeded(1))
 
 
 @pytest.mark.parametrize("draws", [60, 200])
@@ -694,60 +594,6 @@ def test_closing_releases_both_copies_of_the_rows(model, counts):
     assert session.likelihood._full is None
 
 
-FAR = """
-data { int K; vector[K] y; real<lower=0> error; }
-parameters { real mu; vector[K] z; real<lower=0> s; }
-transformed parameters { vector[K] r = s * z; }
-model { z ~ std_normal(); s ~ student_t(3, 0, 10); y ~ student_t(4, mu + r, error); }
-"""
-
-
-@pytest.mark.parametrize("error", some([0.1, 2.0], 2, first=1))
-def test_climbs_halfway_end_near_the_mass_however_far_the_mean_of_effects(error):
-    """The density with √s z is the raw one times √s^-K; its mode against the effects' variance."""
-    rng = np.random.default_rng(5)
-    count, effects = 300, 6.0 * rng.normal(size=300)
-    data = {"K": count, "y": 1_000 + effects, "error": error}
-    moving = moving_of(FAR, data)
-    near = np.concatenate([[1_000.0], effects / 6, [np.log(6.0)]])[None]
-    half, _ = halfway(ENGINE.compile(FAR).bind(data), moving, lambda some: some.of(near))
-    with half:
-        far = np.concatenate([[50.0], np.full(count, 1.0), [np.log(950.0)]])[None]
-        for point in (far, near):
-            np.testing.assert_allclose(half.back(half.of(point)), point, rtol=1e-12)
-            less = half.bound.log_density(half.of(point)) - half.own.log_density(point)
-            assert less[0] == pytest.approx(-0.5 * count * point[0, -1])
-        assert moving.centring.one_sided(half.own.constrain(far))
-        assert not moving.centring.one_sided(half.own.constrain(near))
-        top = half.back(_top(half, far))[0]
-        raw = ascend(half.own, far[0])
-    assert top[0] == pytest.approx(1_000, abs=2)
-    assert np.exp(top[-1]) == pytest.approx(np.sqrt(2 * np.mean(effects**2)), rel=0.15)
-    assert raw[0] < 900  # what a climb of raw effects does
-
-
-def test_rough_modes_are_near_the_mass():
-    """In its own coordinates the scale of 80 raw effects grows while they shrink: no mass is there.
-
-    So many rows know the effects r well, and the marginal mode of s is at their spread.
-    """
-    rng = np.random.default_rng(2)
-    g = np.repeat(np.arange(1, 81), 40)
-    effects = 0.5 * rng.normal(size=80)
-    data = {"N": len(g), "J": 80, "g": g, "y": rng.poisson(np.exp(1.0 + effects[g - 1]))}
-    with sc.CoresetModel(stan_code=NONCENTRED, engine="stanli") as model:
-        session, checked = model._session, model.read(data)
-        full = session.full_data(checked)
-        start = Settling(session, checked, full, NUTS(), reseeded(1), 200)
-        at = full.param_names.index("tau")
-        rough = np.exp(start._rough_modes()[0][:, at])
-        with start._some_rows() as small:
-            own = np.exp(start._ends(small)[0, at])
-    spread = np.sqrt(np.mean((effects - effects.mean()) ** 2))
-    assert own > 5 * spread
-    np.testing.assert_allclose(rough, spread, rtol=0.1)
-
-
 # As brms writes outcomes of about 1,000: the prior of the intercept knows where they are.
 FAR_OUTCOMES = """
 data { int<lower=1> N; int<lower=1> J; array[N] int<lower=1, upper=J> g; vector[N] y; }
@@ -760,8 +606,8 @@ model {
 }"""
 
 
-def test_climbs_begin_where_the_prior_puts_outcomes(monkeypatch):
-    """A half-t's density of log s is highest at its scale; random starts never reach outcomes."""
+def test_the_likelihood_is_climbed_from_where_the_prior_puts_outcomes():
+    """A half-t's density of log s is highest at its scale; scales of effects begin at one."""
     rng = np.random.default_rng(3)
     g = np.repeat(np.arange(1, 41), 25)
     effects = 8.0 * rng.normal(size=40)
@@ -769,37 +615,21 @@ def test_climbs_begin_where_the_prior_puts_outcomes(monkeypatch):
     data = {"N": len(g), "J": 40, "g": g, "y": outcomes}
     with sc.CoresetModel(stan_code=FAR_OUTCOMES, engine="stanli") as model:
         session, checked = model._session, model.read(data)
-        full = session.full_data(checked)
-        start = Settling(session, checked, full, NUTS(), reseeded(1), 200)
-        first = start._mode_of_prior
-        assert first is not None
-        known = [1_000.0, np.log(10.0), np.log(10.0), *np.zeros(40)]
-        np.testing.assert_allclose(first, known, atol=1e-3)
-        rough = start._rough_modes()[0]
-        np.testing.assert_allclose(rough[:, 0] - 1_000, np.mean(effects), atol=0.3)
-        np.testing.assert_allclose(np.exp(rough[:, 2]), np.std(effects), rtol=0.1)
-        with start._some_rows() as small:
-            ends = start._ends(small)
-        assert np.mean(effects) == pytest.approx(ends[0, 0] - 1_000, abs=0.3)
-        assert (ends[1:, 0] < 900).all()
-        few = start._plausible(ends)
-        np.testing.assert_array_equal(few, ends[: len(few)])
-        density = full.log_density(ends)
-        assert (density[: len(few)] > density[0] - full.n_params).all()
-        assert (density[len(few) :] < density[0] - full.n_params).all()
-        assert len(few) < len(ends)
-        monkeypatch.setattr(Settling, "_mode_of_prior", None)
-        with start._some_rows() as small:
-            assert np.mean(start._ends(small)[:, 0] < 900) >= 0.75
+        with collapsing._without_rows(session, checked) as (prior, seen):
+            held = collapsing._bending(prior, seen, 1)
+            assert np.array(prior.param_names)[held].tolist() == ["tau"]
+            first = collapsing._prior_mode(prior, held)
+    np.testing.assert_allclose(first, [1_000.0, np.log(10.0), 0.0, *np.zeros(40)], atol=1e-3)
 
 
-def test_a_prior_without_a_mode_is_no_start(counts):
-    """A scale with a flat prior has none: its logarithm's density grows without end."""
-    flat = NONCENTRED.replace("tau ~ exponential(1);", "")
+def test_a_prior_that_rises_without_end_stays_at_zero(counts):
+    """A location with a flat prior has no mode."""
+    flat = NONCENTRED.replace("mu ~ normal(0, 2);", "target += mu;")
     with sc.CoresetModel(stan_code=flat, engine="stanli") as model:
         session, checked = model._session, model.read(counts)
-        found = Settling(session, checked, session.full_data(checked), NUTS(), 1, 200)
-        assert found._mode_of_prior is None
+        with collapsing._without_rows(session, checked) as (prior, seen):
+            first = collapsing._prior_mode(prior, collapsing._bending(prior, seen, 1))
+    np.testing.assert_array_equal(first, np.zeros(14))
 
 
 @pytest.mark.fit
@@ -810,7 +640,7 @@ def test_a_scale_of_zero_is_no_other_mode():
     with sc.CoresetModel(case.program, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
-        found = Settling(session, checked, full, NUTS(), 1, 500).from_rough_modes()
+        found = collapsed_reference(session, checked, full, 500, 1)
     tau = [name.startswith("tau") for name in found.param_names]
     np.testing.assert_allclose(np.exp(np.median(found.draws[:, tau], axis=0)), [0.8, 0.3], rtol=0.3)
 
@@ -962,7 +792,7 @@ def test_effects_that_rows_hardly_know_settle_as_raw_ones(way):
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
-        found = Settling(session, checked, full, NUTS(), reseeded(1), 500).from_rough_modes()
+        found = collapsed_reference(session, checked, full, 500, reseeded(1))
         fit = model.fit(data, seed=reseeded(1))
     assert found.method == SETTLED
     assert fit.certificate.verdict in ("certified", "corrected")

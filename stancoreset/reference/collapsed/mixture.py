@@ -30,8 +30,9 @@ __all__ = ["LogMarginal", "WeightedDraws", "find_mode", "sample_by_importance"]
 #: Points (K, d) → log densities (K,), −∞ where there is none.
 LogMarginal = Callable[[Float], Float]
 
-# Degrees of freedom of the proposals.
-_FREEDOM = 6.0
+# Degrees of freedom of the proposals, and how much wider they are than what is known, in variance:
+# the logarithm of a scale has an exponential tail.
+_FREEDOM, _WIDER = 4.0, 2.0
 # Steps of differences: at first in unconstrained coordinates, then in widths.
 _STEP, _SHARE = 0.01, 0.5
 # Iterations of the climb to the mode, and its last slope.
@@ -216,7 +217,7 @@ def sample_by_importance(
     counts: list[int] = []
     location = mode
     for size in sizes:
-        proposals.append(Proposal(location, cholesky(cov, lower=True)))
+        proposals.append(Proposal(location, cholesky(_WIDER * cov, lower=True)))
         counts.append(size)
         new = proposals[-1].draw(size, rng)
         points = np.concatenate([points, new])

@@ -281,7 +281,8 @@ PROGRAMS = {
         model { s ~ normal(0, 1); L ~ lkj_corr_cholesky(2); to_vector(z) ~ std_normal(); }""",
     "two scales": """
         parameters { real<lower=0> s; real<lower=0> t; vector[3] a; vector[3] b; }
-        model { s ~ exponential(1); t ~ student_t(3, 0, 1); a ~ normal(0, s); b ~ normal(0, t); }""",
+        model {
+          s ~ exponential(1); t ~ student_t(3, 0, 1); a ~ normal(0, s); b ~ normal(0, t); }""",
     "heavy tails of an intercept": """
         parameters { real mu; real<lower=0> s; vector[6] z; }
         transformed parameters { vector[6] r = mu + s * z; }
@@ -316,7 +317,7 @@ def test_draws_are_those_of_nuts_on_prior_times_quadratic(name):
         point, width = np.zeros(prior.n_params), np.ones(prior.n_params)
         inner = find_conditionally_gaussian(density, bending, point, width, 1)
         found = sample_collapsed(density, inner, point, width, 8_000, 5, final=True)
-        nuts = NUTS(chains=4, iter_warmup=1_000, iter_sampling=4_000, adapt_delta=0.98)
+        nuts = NUTS(chains=4, iter_warmup=1_000, iter_sampling=10_000, adapt_delta=0.99)
         chains = both.sample(seed=7, **vars(nuts)).unconstrained
     theirs = chains.reshape(-1, chains.shape[2])
     sd = theirs.std(axis=0)
