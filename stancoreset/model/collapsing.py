@@ -23,6 +23,7 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.model.session import Session
 from stancoreset.model.view import COMPARED, of_psi, offset_of
 from stancoreset.reference import (
+    MOST_HYPERPARAMETERS,
     CollapsedDraws,
     GaussianFit,
     PriorTimesQuadratic,
@@ -243,7 +244,9 @@ def _bending(prior: BoundModel, seen: Callable[[Float], Float], seed: int) -> ND
     none = np.zeros(seen(np.zeros((1, prior.n_params))).shape[1])
     bending = find_bending(PriorTimesQuadratic(prior, seen, none, none, np.diag(none)), seed)
     if bending.all():
-        raise ReferenceFitError("no parameters are Gaussian given a few others")
+        raise ReferenceFitError(
+            f"no parameters are Gaussian given at most {MOST_HYPERPARAMETERS} others"
+        )
     return bending
 
 
@@ -317,8 +320,8 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
             raise ReferenceFitError("the likelihood is zero where the prior is highest")
         top = ascend(ridged, first)
         known = gaussian_at(top, ridged.precision(top), few.param_names)
-        points = [point for point in points if _is_inside(ridged, point)]
-        if not points:
+        points = points[[_is_inside(ridged, point) for point in points]]
+        if not len(points):
             return known
         climbed = known.whitened(ridged.log_density_gradient)
         # The curvature at the top says nothing of what is far from it.

@@ -351,6 +351,7 @@ class CoresetFit:
                 "method": self.reference.method,
                 "draws": len(self.reference.draws),
                 "unsettled": self.reference.unsettled,
+                "by_chains": self.reference.by_chains,
             },
             "seconds": self.seconds,
             "timings": dict(self.timings),

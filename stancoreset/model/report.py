@@ -246,6 +246,12 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
             f"The log likelihood is matched at draws of another reference ({fit.reference.label}), "
             f"because those of prior × quadratic could not be used: {fit.reference.unsettled}.",
         )
+    if fit.reference.by_chains:
+        yield from (
+            "",
+            "Draws of prior × quadratic were made by NUTS, for they could not be drawn "
+            f"independently: {fit.reference.by_chains}.",
+        )
     yield from _enough(fit)
     yield from _rounds(fit)
     yield from ("", "## Parameters", "")

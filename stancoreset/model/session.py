@@ -199,7 +199,7 @@ class Session:
         return self.require_finite(checked, self._values_seen(checked, draws))
 
     def require_finite(self, checked: StanData, psi: Float) -> Float:
-        """Return values of ψ (S, p), or raise a `ControlError` that names one that is not finite."""
+        """Values of ψ (S, p); a `ControlError` names a coordinate that is not finite."""
         bad = np.flatnonzero(~np.isfinite(psi).all(axis=0))
         if len(bad):
             name = self._seen_names(checked)[bad[0]]

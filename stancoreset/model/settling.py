@@ -110,14 +110,17 @@ class Settling:
         for rows that see other values than the parameters, where a Laplace fit is far from the
         posterior, and for effects that are parameters themselves, where there is none.
         """
+        reason = ""
         if collapses and (self.session.likelihood is not self.session or self._are_scaled):
             try:
                 return collapsed_reference(
                     self.session, self.checked, self.full, self.count, self.seed
                 )
             except StancoresetError as error:
-                _log.debug("no draws of the collapsed sampler: %s", error)
-        return self.from_reference(fit())
+                reason = _clause(error)
+                _log.debug("no draws of the collapsed sampler: %s", reason)
+        found = self.from_reference(fit())
+        return replace(found, by_chains=reason) if found.method == SETTLED else found
 
     def from_reference(self, reference: Reference) -> Reference:
         """Settle from a reference; it stays if it is good, and with a reason if that fails."""

@@ -19,6 +19,7 @@ from stancoreset.reference.base import (
     require_usable,
 )
 from stancoreset.reference.collapsed import (
+    MOST_HYPERPARAMETERS,
     CollapsedDraws,
     PriorTimesQuadratic,
     find_bending,
@@ -34,6 +35,7 @@ from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_s
 
 __all__ = [
     "METHODS",
+    "MOST_HYPERPARAMETERS",
     "CollapsedDraws",
     "Expectation",
     "GaussianFit",

@@ -164,6 +164,9 @@ class Reference:
     unsettled : str
         Why draws of prior times quadratic do not take its place, in one clause; empty if they
         do, or need not.
+    by_chains : str
+        Why NUTS, and not the collapsed sampler, made draws of prior times quadratic, in one clause;
+        empty if they are independent, or of another kind.
     diverged : bool
         Whether many transitions diverged in the chains of prior times quadratic that made the
         draws: those of the posterior will meet the same funnels.
@@ -185,6 +188,7 @@ class Reference:
     spare: Float | None = field(default=None, repr=False)
     elsewhere: Float | None = field(default=None, repr=False)
     unsettled: str = ""
+    by_chains: str = ""
     diverged: bool = False
 
     @property

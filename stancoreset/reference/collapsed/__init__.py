@@ -14,11 +14,16 @@ May import reference's Gaussian, rows, engines and posterior's importance weight
 
 from __future__ import annotations
 
-from stancoreset.reference.collapsed.block import find_bending, find_conditionally_gaussian
+from stancoreset.reference.collapsed.block import (
+    MOST_HYPERPARAMETERS,
+    find_bending,
+    find_conditionally_gaussian,
+)
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.collapsed.sampler import CollapsedDraws, sample_collapsed
 
 __all__ = [
+    "MOST_HYPERPARAMETERS",
     "CollapsedDraws",
     "PriorTimesQuadratic",
     "find_bending",
