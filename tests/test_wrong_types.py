@@ -435,7 +435,12 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
         "log_likelihood": Case(
             model.log_likelihood,
             {"data": data, **pair},
-            {"data": nothing, "posterior": TABLE, "draws": optional(whole(1))},
+            {
+                "data": nothing,
+                "posterior": TABLE,
+                "draws": optional(whole(1)),
+                "weights": missing,
+            },
         ),
         "loo": Case(
             model.loo,
@@ -445,6 +450,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "posterior": TABLE,
                 "draws": optional(whole(1)),
                 "subsample": optional(whole(2)),
+                "weights": missing,
                 "seed": SEED,
                 "show_progress": optional(flag),
             },
@@ -462,6 +468,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "posterior": TABLE,
                 "names": either(missing, empty),
                 "draws": optional(whole(1)),
+                "weights": missing,
                 "seed": SEED,
             },
             {"names": "generated"},
@@ -474,6 +481,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "posterior": TABLE,
                 "replicated": nothing,
                 "draws": optional(whole(1)),
+                "weights": missing,
                 "seed": SEED,
             },
         ),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Engine, Float
 from stancoreset.engines.cmdstan import Chain, write_chain
-from stancoreset.errors import DataError, OutputError
+from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.files import make_folder
 from stancoreset.model.adopt import adopt
 from stancoreset.model.quantities import (
@@ -31,6 +31,7 @@ from stancoreset.model.quantities import (
     shapes_at,
     unconstrained_draws,
 )
+from stancoreset.model.row_weights import quantities_of_weighted_rows
 from stancoreset.posterior import arviz
 from stancoreset.stan import StanProgram
 
@@ -124,6 +125,12 @@ def write_chains(
                 )
             checked = read_whole(adopted.weighted, data)
             _require_rows(adopted.weighted.n_obs(checked), n_obs)
+            of_rows = quantities_of_weighted_rows(original, adopted.weighted, checked, missing)
+            if of_rows:
+                raise OptionError(
+                    f"the generated quantities {', '.join(of_rows)} read rows, which have weights: "
+                    "leave them out with names=; model.generate_quantities(weights=) evaluates them"
+                )
             compiled = engine.compile(original.code, name=original.name)
             bound = stack.enter_context(bind_original(compiled, original, checked, seed))
             theta = unconstrained_draws(bound, original, container)
