@@ -618,6 +618,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "size": whole(1),
                 "weights": missing,
                 "functions": one_of("x"),
+                "kernel": missing,
                 "method": nothing,
                 "tol": optional(number(0, 1, strict=True)),
                 "resample": either(flag, whole(1, 10**6)),
