@@ -362,6 +362,15 @@ def test_more_updates_bring_sparse_vi_closer():
     assert reverse_kl(30) < 0.9 * reverse_kl(1)
 
 
+def test_the_papers_own_steps_can_be_chosen():
+    methods = ("sparse_vi", "sparse_vi_paper")
+    records = run(EXPERIMENTS["gaussian"], Settings(1, (5,), 60, methods=methods), seed=1).records
+    assert set(records["method"]) == set(methods)
+    assert np.isfinite(records["reverse_kl"]).all()
+    usual = run(EXPERIMENTS["gaussian"], Settings(1, (5,), 60), seed=1).records["method"]
+    assert "sparse_vi_paper" not in set(usual)
+
+
 # Data --------------------------------------------------------------------------------------
 
 
