@@ -1150,9 +1150,10 @@ class CoresetModel(Closing):
             Number of rows to choose, k.
         target : str or list of str, optional
             Parameters or generated quantities of the posterior, as tables name them (``"beta"``,
-            ``"beta[age]"``): the rows are then chosen to lower the sum of their variances, each
-            divided by its present one (A-optimal). By default they lower the entropy of all that
-            the rows see (D-optimal).
+            ``"beta[age]"``; elements without names count from zero, so that Stan's first one is
+            ``"beta[0]"``, or ``"beta.1"`` as in CmdStan's files): the rows are then chosen to
+            lower the sum of their variances, each divided by its present one (A-optimal). By
+            default they lower the entropy of all that the rows see (D-optimal).
         repeat : bool
             Whether a row may be chosen more than once, as settings of an experiment may.
 
