@@ -61,7 +61,8 @@ def add_arguments(
         "--data",
         metavar="DIR",
         help="folder with tables of the papers, in place of those that stand in for them: "
-        "phishing.npz, ds1.npz, biketrips.npz, airportdelays.npz, prices2018.npy",
+        "phishing.npz, ds1.npz, biketrips.npz, airportdelays.npz, prices2018.npy, ionosphere.npz, "
+        "sonar.npz, usps.npz, discharges.npy, ap.npy, nips.npy (stancoreset.experiments.datasets)",
     )
     add("--no-plots", action="store_true", help="draw no picture")
     add("--quiet", action="store_true", help="print nothing")

@@ -34,6 +34,7 @@ from stancoreset.experiments.base import (
     followed,
     solver_seed,
 )
+from stancoreset.experiments.datasets import counts
 from stancoreset.experiments.nycflights import flights
 from stancoreset.selection.solvers import (
     SparseDistribution,
@@ -163,10 +164,19 @@ SPARSE_DISTRIBUTIONS = Experiment(
 FUNCTIONS = 200
 
 
+def _frequencies(folder: str | None) -> tuple[str, Float]:
+    """Name and positive frequencies of a table's cells: the paper's, if the folder has it."""
+    theirs = counts("flights", folder)
+    if theirs is None:
+        return "flights by carrier, origin and destination", _of_flights()
+    cells = theirs[theirs > 0]
+    return "discharges", cells / cells.sum()
+
+
 @cache
-def _frequencies() -> Float:
-    counts = flights().groupby(["carrier", "origin", "dest"]).size().to_numpy(dtype=float)
-    return np.asarray(counts / counts.sum(), dtype=np.float64)
+def _of_flights() -> Float:
+    cells = flights().groupby(["carrier", "origin", "dest"]).size().to_numpy(dtype=float)
+    return np.asarray(cells / cells.sum(), dtype=np.float64)
 
 
 def _compression_algorithms(settings: Settings) -> list[Algorithm]:
@@ -187,11 +197,12 @@ def _compression_algorithms(settings: Settings) -> list[Algorithm]:
 def _compression_trial(
     settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
 ) -> Iterator[Record]:
-    p = np.sort(_frequencies())[::-1][: settings.rows]
+    name, frequencies = _frequencies(settings.data)
+    p = np.sort(frequencies)[::-1][: settings.rows]
     p = p / p.sum()
     matched, held_out = rng.standard_normal((2, FUNCTIONS, len(p))) / np.sqrt(FUNCTIONS)
     yield from coresets(
-        "flights by carrier, origin and destination",
+        name,
         (matched, matched @ p),
         settings,
         algorithms,
