@@ -106,9 +106,7 @@ _MEANING: dict[str, tuple[str, str]] = {
     ),
     "unweighted": (
         "log_lik does not depend on the weights",
-        "log_lik is multiplied by the weights; leave them out of generated quantities, as in "
-        "log_lik[n] = normal_lpdf(y[n] | mu, sigma), and say what they mean where rows are "
-        "counted: model.loo(data, fit, weights='frequency')",
+        "log_lik is multiplied by the weights; leave them out of generated quantities",
     ),
     "original": (
         "lp(1) is the density of the original program",

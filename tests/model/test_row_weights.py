@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import stancoreset as sc
-from stancoreset.errors import DataError, IdentityError, OptionError
+from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.arviz import group_of, posterior_container, variables_of
 
 HEAD = "data { int<lower=1> N; vector[N] x; array[N] int<lower=0> y;"
@@ -217,16 +217,43 @@ def test_a_posterior_lacks_quantities_of_weighted_rows(model, tmp_path):
         fit.write_csv(tmp_path, data=WEIGHTED, names=["total"])
 
 
-def test_a_weighted_log_lik_is_named_with_its_remedy():
-    rows = ROWS.format(w="weights")
+@pytest.mark.parametrize("name", ["weights", "w"])
+def test_a_log_lik_with_weights_in_it_shows_a_column_of_ones_own(name):
+    """The program is woven, and LOO asks what the weights are."""
     code = (
-        HEAD + " vector<lower=0>[N] weights; }" + PARAMETERS + PRIOR + rows
+        HEAD + f" vector<lower=0>[N] {name}; }}" + PARAMETERS + PRIOR + ROWS.format(w=name)
         + "generated quantities { vector[N] log_lik; for (n in 1:N) "
-        "log_lik[n] = weights[n] * poisson_log_lpmf(y[n] | a + b * x[n]); }"
+        f"log_lik[n] = {name}[n] * poisson_log_lpmf(y[n] | a + b * x[n]); }}"
     )  # fmt: skip
-    words = r"leave them out .* weights='frequency'"
-    with (
-        sc.CoresetModel(stan_code=code, engine="stanli", threads=1) as other,
-        pytest.raises(IdentityError, match=words),
-    ):
-        other.fit(WEIGHTED, size=20, show_progress=False)
+    data = {"N": N, "x": X, "y": Y, name: W.astype(float)}
+    with sc.CoresetModel(stan_code=code, engine="stanli", threads=1) as other:
+        assert other.program.origin == "woven"
+        assert other.identities(data, points=2)["passed"].all()
+        with pytest.raises(OptionError, match=rf"rows have weights \('{name}'\)"):
+            other.loo(data, DRAWS)
+        found = other.loo(data, DRAWS, weights="frequency")
+        with sc.CoresetModel(stan_code=PLAIN, engine="stanli", threads=1) as plain:
+            assert found.elpd == pytest.approx(plain.loo(REPEATED, DRAWS).elpd, rel=1e-9)
+
+
+def test_a_column_called_weights_may_be_a_covariate():
+    """It multiplies no density, though log_lik has its size."""
+    code = (
+        "data { int N; vector[N] weights; vector[N] height; } "
+        "parameters { real a; real b; real<lower=0> s; } "
+        "model { a ~ normal(0, 10); b ~ normal(0, 10); s ~ exponential(1); "
+        "height ~ normal(a + b * weights, s); } generated quantities { vector[N] log_lik; "
+        "for (n in 1:N) log_lik[n] = normal_lpdf(height[n] | a + b * weights[n], s); }"
+    )
+    data = {"N": N, "weights": np.exp(X), "height": 1.0 + 2.0 * np.exp(X) + RNG.normal(size=N)}
+    a, b, s = RNG.normal((1, 2, 1), 0.03, (400, 3)).T[..., None]
+    draws = posterior_container({"a": a.T, "b": b.T, "s": s.T})
+    with sc.CoresetModel(stan_code=code, engine="stanli", threads=1) as other:
+        assert other.program.origin == "woven"
+        assert other.program.weights != "weights"
+        assert other.identities(data, points=2)["passed"].all()
+        z = (data["height"] - a - b * data["weights"]) / s
+        log_lik = -0.5 * z**2 - np.log(s) - 0.5 * np.log(2 * np.pi)
+        found = other.log_likelihood(data, draws)
+    values = group_of(found, "log_likelihood")["height"].to_numpy()[0]
+    np.testing.assert_allclose(values, log_lik, atol=1e-9)
