@@ -74,10 +74,10 @@ class Formula:
     @property
     def spared(self) -> set[str]:
         """Columns of which a row may lack a value: upper limits, which few outcomes have."""
-        upper = {a.arguments[1] for a in self.additions if len(a.arguments) > 1}
-        others = (a for a in self.arguments if a.text not in upper)
-        read = {name for argument in others for name in argument.variables} | self.of_terms
-        return upper - read
+        limits = {a.arguments[1] for a in self.additions if len(a.arguments) > 1}
+        upper = {n for a in self.arguments if a.text in limits for n in a.variables}
+        others = (a for a in self.arguments if a.text not in limits)
+        return upper - {n for a in others for n in a.variables} - self.of_terms
 
     @property
     def of_terms(self) -> set[str]:

@@ -176,6 +176,20 @@ def test_censoring_without_intervals(codes):
     np.testing.assert_allclose(by_stan(one), log_lik, rtol=1e-8, atol=1e-9)
 
 
+def test_upper_limits_may_be_an_expression_and_lack_values():
+    """Where the outcome is no interval; the columns of others may not."""
+    one = drawn("weibull | cens(code, upper) ~ x", "weibull").regression
+    two = drawn(
+        "weibull | cens(code, 3 + width) ~ x", "weibull", FRAME.assign(width=FRAME.upper - 3)
+    )
+    np.testing.assert_allclose(one.data["rcens"], two.regression.data["rcens"])
+    assert one.left_out == two.regression.left_out == 0
+    assert np.all(one.data["rcens"][FRAME.code != 2] == 0)
+    with pytest.warns(UserWarning, match="missing value in 'upper'"):
+        made = sc.regression("weibull | cens(code, upper) ~ x + upper", FRAME, family="weibull")
+    assert made.data["N"] == np.sum(FRAME.code == 2)
+
+
 def test_flags_are_censored_on_the_right():
     made = sc.regression(
         "weibull | cens(late) ~ x", FRAME.assign(late=FRAME.code > 0), family="weibull"
