@@ -486,6 +486,28 @@ def test_a_damaged_table_is_named(tmp_path, changed, words):
     assert "phishing.npz" in str(caught.value)
 
 
+def test_the_lasso_is_at_the_optimum_of_its_penalty():
+    """Its path ends at the positive least squares, and each point meets the conditions of KKT."""
+    lars_path = pytest.importorskip("sklearn.linear_model").lars_path
+    rng = np.random.default_rng(7)
+    a, p = rng.standard_normal((30, 20)), rng.dirichlet(np.ones(20))
+    settings = Settings(1, (2, 5, 9), 60, methods=("lasso", "lasso, refitted", "pursuit"))
+    alphas, _, path = lars_path(a, a @ p, method="lasso", positive=True)
+    for alpha, q in zip(alphas, path.T, strict=True):
+        slope = a.T @ (a @ p - a @ q) / 30
+        assert np.all(slope <= alpha + 1e-9)
+        np.testing.assert_allclose(slope[q > 0], alpha, atol=1e-9)
+    records = run(EXPERIMENTS["compression"], settings, seed=1).records.set_index(
+        ["method", "size"]
+    )
+    for size in settings.sizes:
+        assert records.loc[("lasso", size), "rows"] <= size
+        # The best weights for cells are no worse than others', on what is matched.
+        refitted = records.loc[("lasso, refitted", size), "relative_error"]
+        assert refitted <= records.loc[("lasso", size), "relative_error"] + 1e-9
+        assert records.loc[("pursuit", size), "relative_error"] <= refitted + 1e-9
+
+
 @pytest.mark.fit
 def test_every_papers_tables_are_served(tmp_path, capsys):
     """Tables of one form for each experiment that has stand-ins."""
