@@ -9,7 +9,7 @@ defined in the paper, nor is the gradient of KL where p = 0, which is cut off he
 `COMPRESSION` represents a frequency table p by k of its cells: weights q on the simplex minimise
 ‖A(q − p)‖², and are judged by expectations of held-out functions, ‖B(q − p)‖²; rows of A and B are
 normal. The table is that of carriers, origins and destinations of 336,776 flights in place of the
-Texas hospital discharges. ``lasso`` is the paper's baseline: the last point with at most k positive
+Texas hospital discharges. ``lasso`` is the convex baseline: the last point with at most k positive
 weights on the path of ½‖Aq − Ap‖² + λ Σ q, q ≥ 0 (by scikit-learn, if that is installed), scaled to
 the sum one, because on the simplex the penalty is constant; ``lasso, refitted`` has the best
 weights on the simplex for these cells.
