@@ -214,7 +214,12 @@ def test_a_posterior_lacks_quantities_of_weighted_rows(model, tmp_path):
         fit = model.fit(WEIGHTED, size=30, seed=1, chains=2, iter_sampling=300)
     assert set(variables_of(fit.posterior)) == {"a", "b", "twice"}
     with pytest.raises(OptionError, match="total read rows, which have weights"):
-        fit.write_csv(tmp_path, data=WEIGHTED, names=["total"])
+        fit.write_csv(tmp_path / "asked", data=WEIGHTED, names=["total"])
+    with pytest.warns(UserWarning, match="top, total read rows, .* the files lack them"):
+        files = fit.write_csv(tmp_path / "all", data=WEIGHTED)
+    head = next(line for line in files[0].read_text().splitlines() if line.startswith("lp__"))
+    assert {"twice", "y_rep.1", f"y_rep.{N}"} <= set(head.split(","))
+    assert not {"top", "total"} & set(head.split(","))
 
 
 @pytest.mark.parametrize("name", ["weights", "w"])
