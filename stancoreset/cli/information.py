@@ -46,7 +46,8 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
         nargs="+",
         metavar="NAME",
         help="parameters or generated quantities whose variances the chosen rows should lower: "
-        "beta, or beta[age] as in the tables",
+        "beta, or beta[age] as in the tables, where elements without names count from 0; beta.1 is "
+        "Stan's first",
     )
     found.add_argument(
         "--repeat", action="store_true", help="a row may be chosen more than once (experiments)"

@@ -50,12 +50,19 @@ def add_arguments(
     add("--draws", type=int, metavar="S", help="draws of the projection, if it is not exact")
     add("--iterations", type=int, metavar="N", help="most iterations of the IHT family")
     add("--updates", type=int, metavar="N", help="weight updates of SparseVI for each row")
-    add("--methods", nargs="+", metavar="METHOD", help="only these algorithms")
+    add(
+        "--methods",
+        nargs="+",
+        metavar="METHOD",
+        help="only these algorithms; sparse_vi_paper is "
+        "SparseVI with 100 updates of length 1/t for each row, as its authors have it",
+    )
     add(
         "--data",
         metavar="DIR",
         help="folder with tables of the papers, in place of those that stand in for them: "
-        "phishing.npz, ds1.npz, biketrips.npz, airportdelays.npz, prices2018.npy",
+        "phishing.npz, ds1.npz, biketrips.npz, airportdelays.npz, prices2018.npy, ionosphere.npz, "
+        "sonar.npz, usps.npz, discharges.npy, ap.npy, nips.npy (stancoreset.experiments.datasets)",
     )
     add("--no-plots", action="store_true", help="draw no picture")
     add("--quiet", action="store_true", help="print nothing")

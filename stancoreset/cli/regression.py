@@ -44,7 +44,10 @@ def add_arguments(
     parser.add_argument("formula", metavar="FORMULA", help="such as 'y ~ x + (1 | g)'")
     parser.add_argument("data", metavar="DATA", help=".csv, .parquet, .json or .npz")
     parser.add_argument(
-        "--family", default="gaussian", choices=tuple(FAMILIES), help="of the outcome (gaussian)"
+        "--family",
+        default="gaussian",
+        metavar="NAME",
+        help=f"of the outcome: {', '.join(FAMILIES)} (gaussian)",
     )
     parser.add_argument(
         "--prior",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from stancoreset.cli.posteriors import posteriors_at
+from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, make_folder
 
 __all__ = ["add_arguments", "thin"]
@@ -54,10 +56,22 @@ def add_arguments(
     add("--var-names", nargs="+", metavar="NAME", help="variables whose distribution is matched")
     add("--resample", action="store_true", help="draws of equal weight")
     add("--csv", action="store_true", help="also chain_1.csv as CmdStan writes it, of equal weight")
+    add("--overwrite", action="store_true", help="replace an earlier result in the folder")
     add("--seed", type=int, default=0, help="random seed (0)")
     add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print the errors as JSON")
     parser.set_defaults(run=handler)
+
+
+def _require_new(folders: Iterable[Path]) -> None:
+    """Raise if a folder holds an earlier result."""
+    for folder in folders:
+        for name in ("thinned.nc", "thinning.csv", "chain_1.csv"):
+            if (folder / name).exists():
+                raise OutputError(
+                    f"{folder} holds {name} already; name another folder, or replace it by "
+                    "--overwrite"
+                )
 
 
 def thin(args: argparse.Namespace, say: Callable[[str], object]) -> int:
@@ -71,8 +85,12 @@ def thin(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     told: dict[str, Any] = {}
     posteriors = posteriors_at(args.posteriors)
     out = make_folder("out", args.folder)
+    several = len(posteriors) > 1
+    folders = {name: make_folder("out", out / name) if several else out for name in posteriors}
+    if not args.overwrite:
+        _require_new(folders.values())
     for name, posterior in posteriors.items():
-        folder = out if len(posteriors) == 1 else make_folder("out", out / name)
+        folder = folders[name]
         thinned = thin(posterior, **options, resample=args.resample)
         thinned.save(folder / "thinned.nc")
         with atomic_path(folder / "thinning.csv") as temporary:

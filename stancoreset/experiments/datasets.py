@@ -14,14 +14,29 @@ bike trips         17,386 × 8                    visits to doctors (COUNT::rwm5
 airport delays     7,580 × 15                    visits to doctors (AER::NMES1988), 4,406 × 15
 Ionosphere         351 × 34                      biopsies of breasts (dslabs::brca), 569 × 30
 Sonar              208 × 60                      images of cells (modeldata::cells), 2,019 × 56
+USPS, 3 and 5      1,540 × 256                   data of the model
+USPS               9,298 × 256                   digits of scikit-learn, 1,797 × 64
+Texas discharges   counts                        flights by carrier, origin, destination
+AP, NIPS           2,246, 1,500 documents        documents of the model
 =================  ============================  ==============================================
 
 Who has the papers' tables names their folder (``stancoreset paper NAME --data DIR``), and each file
-that is there takes its stand-in's place: ``phishing.npz``, ``ds1.npz``, ``biketrips.npz`` and
-``airportdelays.npz``, with arrays X (N, D) and y (N,), and ``prices2018.npy``, whose columns are
-latitude, longitude and price, as the papers' published code reads them. A last column of ones is
-the constant; covariates are whitened, as in that code. Where no dimension is reduced,
-``phishing_large.npz`` is preferred.
+that is there takes its stand-in's place:
+
+``phishing.npz``, ``ds1.npz``, ``biketrips.npz``, ``airportdelays.npz``
+    Arrays X (N, D) and y (N,), as the papers' published code reads them. A last column of ones is
+    the constant; covariates are whitened, as in that code. Where no dimension is reduced,
+    ``phishing_large.npz`` is preferred.
+``ionosphere.npz``, ``sonar.npz``
+    X and y, of which the larger value is one class; covariates are standardised.
+``usps.npz``
+    X (N, pixels) and y, the digits 0 to 9.
+``prices2018.npy``
+    Columns latitude, longitude and price.
+``discharges.npy``
+    Counts of the cells of a table, of any shape.
+``ap.npy``, ``nips.npy``
+    Counts of words, (documents, vocabulary).
 
 The handwritten digits are those of scikit-learn: ``pip install "stancoreset[papers]"``.
 """
@@ -49,16 +64,16 @@ __all__ = [
     "LOGISTIC",
     "POISSON",
     "Table",
-    "biopsies",
-    "cells",
     "check_folder",
     "components",
+    "counts",
     "digits",
     "house_prices",
     "regression",
     "shown_name",
     "synthetic_logistic",
     "synthetic_poisson",
+    "two_classes",
 ]
 
 Float = NDArray[np.float64]
@@ -72,8 +87,13 @@ ORIGINALS = {
     LOGISTIC[2]: "ds1",
     POISSON[1]: "biketrips",
     POISSON[2]: "airportdelays",
+    "biopsies": "ionosphere",
+    "cells": "sonar",
+    "synthetic": "usps",
+    "digits": "usps",
 }
 PRICES = "prices2018.npy"
+COUNTS = {"flights": "discharges", "AP": "ap", "NIPS": "nips"}
 
 #: The UK is about 8 degrees wide and high, to which the scales of the radial bases apply.
 MAP_EXTENT = 8.0
@@ -170,7 +190,9 @@ def house_prices(folder: str | None = None) -> tuple[str, Float, Float]:
 
 def check_folder(folder: str) -> None:
     """Raise a `DataError` unless a folder holds one of the papers' tables."""
-    files = [*(f"{name}.npz" for name in ORIGINALS.values()), "phishing_large.npz", PRICES]
+    files = [*(f"{name}.npz" for name in dict.fromkeys(ORIGINALS.values()))]
+    files += ["phishing_large.npz", PRICES]
+    files += [f"{name}.npy" for name in COUNTS.values()]
     if not any((check_path("data", folder) / file).is_file() for file in files):
         raise DataError(f"the folder {folder} holds none of {', '.join(files)}")
 
@@ -187,8 +209,7 @@ def _original(name: str, folder: str, large: bool = False) -> Path | None:
 
 def _read_original(file: Path, name: str) -> Table:
     """Read X and y; drop the constant, and whiten: x ← L⁻¹(x − mean), with LLᵀ the covariance."""
-    x = _array(file, lambda: np.load(file)["X"], (None, None))
-    y = _array(file, lambda: np.load(file)["y"], (len(x),))
+    x, y = _arrays(file)
     if np.all(x[:, -1] == 1.0):
         x = x[:, :-1]
     centred = x - x.mean(axis=0)
@@ -198,6 +219,11 @@ def _read_original(file: Path, name: str) -> Table:
     if family == "logistic" and set(np.unique(y)) <= {0.0, 1.0}:
         y = 2.0 * y - 1.0
     return Table(np.linalg.solve(lower, centred.T).T, y, family)
+
+
+def _arrays(file: Path) -> tuple[Float, Float]:
+    x = _array(file, lambda: np.load(file)["X"], (None, None))
+    return x, _array(file, lambda: np.load(file)["y"], (len(x),))
 
 
 def _array(file: Path, load: Callable[[], Any], shape: tuple[int | None, ...]) -> Float:
@@ -217,9 +243,53 @@ def _array(file: Path, load: Callable[[], Any], shape: tuple[int | None, ...]) -
     return array
 
 
+def two_classes(name: str, folder: str | None = None) -> Table:
+    """Return a table of two classes: ``biopsies``, ``cells``, or the paper's in their place.
+
+    Covariates are standardised, and outcomes −1 and 1. In place of ``synthetic`` stand the digits 3
+    and 5 of the paper, with pixels from −1 to 1.
+    """
+    file = None if folder is None else _original(name, folder)
+    if file is None:
+        return _biopsies() if name == "biopsies" else _cells()
+    if name == "synthetic":
+        images, shown = digits(folder)
+        some = (shown == 3) | (shown == 5)
+        return Table(2 * images[some] - 1, np.where(shown[some] == 3, 1.0, -1.0), "logistic")
+    x, y = _arrays(file)
+    if len(np.unique(y)) != 2:
+        raise DataError(f"{file} holds {len(np.unique(y))} classes y; expected two")
+    varying = x[:, np.ptp(x, axis=0) > 0]
+    return Table(_standardised(varying), np.where(y > y.min(), 1.0, -1.0), "logistic")
+
+
+def counts(name: str, folder: str | None, dimensions: int | None = None) -> Float | None:
+    """Return the paper's table of counts in place of `name`, or None if the folder lacks it."""
+    file = None if folder is None else Path(folder) / f"{COUNTS[name]}.npy"
+    if file is None or not file.is_file():
+        return None
+    shape = (None,) * (dimensions or np.load(file, mmap_mode="r").ndim)
+    table = _array(file, lambda: np.load(file), shape)
+    if np.any(table < 0) or np.any(table % 1) or not table.any():
+        raise DataError(f"{file} holds other numbers than counts; expected 0, 1, 2, …")
+    return table
+
+
+def digits(folder: str | None = None) -> tuple[Float, NDArray[np.int64]]:
+    """Return handwritten digits (N, pixels), from 0 to 1, and what they show (N,).
+
+    They are the paper's if the folder has them, else 1,797 of 8 × 8 pixels.
+    """
+    file = None if folder is None else _original("digits", folder)
+    if file is None:
+        return _digits()
+    x, y = _arrays(file)
+    low = x.min()
+    return (x - low) / (x.max() - low), y.astype(np.int64)
+
+
 @cache
-def digits() -> tuple[Float, NDArray[np.int64]]:
-    """Return handwritten digits (1797, 64), pixels from 0 to 1, and what they show (1797,)."""
+def _digits() -> tuple[Float, NDArray[np.int64]]:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
@@ -301,7 +371,7 @@ def _visits_nmes() -> Table:
 
 
 @cache
-def biopsies() -> Table:
+def _biopsies() -> Table:
     """Malignant breast masses, by the shapes of nuclei of their cells."""
     table = _read("dslabs", "brca")
     x = _standardised(table.filter(like="x.").to_numpy(float))
@@ -309,7 +379,7 @@ def biopsies() -> Table:
 
 
 @cache
-def cells() -> Table:
+def _cells() -> Table:
     """Cells whose image was segmented poorly, by measures of the image."""
     table = _read("modeldata", "cells")
     x = table.select_dtypes("number").drop(columns="rownames", errors="ignore").to_numpy(float)

@@ -9,7 +9,10 @@ defined in the paper, nor is the gradient of KL where p = 0, which is cut off he
 `COMPRESSION` represents a frequency table p by k of its cells: weights q on the simplex minimise
 ‖A(q − p)‖², and are judged by expectations of held-out functions, ‖B(q − p)‖²; rows of A and B are
 normal. The table is that of carriers, origins and destinations of 336,776 flights in place of the
-Texas hospital discharges.
+Texas hospital discharges. ``lasso`` is the convex baseline: the last point with at most k positive
+weights on the path of ½‖Aq − Ap‖² + λ Σ q, q ≥ 0 (by scikit-learn, if that is installed), scaled to
+the sum one, because on the simplex the penalty is constant; ``lasso, refitted`` has the best
+weights on the simplex for these cells.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from itertools import combinations
 from time import perf_counter
 
@@ -32,14 +36,18 @@ from stancoreset.experiments.base import (
     Settings,
     coresets,
     followed,
+    measured,
     solver_seed,
 )
+from stancoreset.experiments.datasets import counts
 from stancoreset.experiments.nycflights import flights
 from stancoreset.selection.solvers import (
+    SolverResult,
     SparseDistribution,
     distribution_iht,
     greedy_distribution,
     restricted,
+    solve,
 )
 
 __all__ = ["COMPRESSION", "SPARSE_DISTRIBUTIONS"]
@@ -162,11 +170,22 @@ SPARSE_DISTRIBUTIONS = Experiment(
 #: Number of functions that are matched, and of those held out.
 FUNCTIONS = 200
 
+_LASSO = ("lasso", "lasso, refitted")
+
+
+def _frequencies(folder: str | None) -> tuple[str, Float]:
+    """Name and positive frequencies of a table's cells: the paper's, if the folder has it."""
+    theirs = counts("flights", folder)
+    if theirs is None:
+        return "flights by carrier, origin and destination", _of_flights()
+    cells = theirs[theirs > 0]
+    return "discharges", cells / cells.sum()
+
 
 @cache
-def _frequencies() -> Float:
-    counts = flights().groupby(["carrier", "origin", "dest"]).size().to_numpy(dtype=float)
-    return np.asarray(counts / counts.sum(), dtype=np.float64)
+def _of_flights() -> Float:
+    cells = flights().groupby(["carrier", "origin", "dest"]).size().to_numpy(dtype=float)
+    return np.asarray(cells / cells.sum(), dtype=np.float64)
 
 
 def _compression_algorithms(settings: Settings) -> list[Algorithm]:
@@ -181,25 +200,65 @@ def _compression_algorithms(settings: Settings) -> list[Algorithm]:
         Algorithm("aiht2", {**total, **limit}),
         Algorithm("orthogonal_pursuit", total),
         Algorithm("pursuit", total),
+        *(Algorithm("lasso", name=name) for name in _LASSO if find_spec("sklearn") is not None),
     ]
+
+
+def _lasso(
+    matched: Float, target: Float, algorithm: Algorithm, sizes: tuple[int, ...]
+) -> Iterator[tuple[int, SolverResult]]:
+    """The weights of the lasso's path, for each size."""
+    from sklearn.linear_model import lars_path
+
+    began = perf_counter()
+    _, _, path = lars_path(matched, target, method="lasso", positive=True)
+    positive = np.count_nonzero(path > 0, axis=0)
+    took = perf_counter() - began
+    for size in sizes:
+        began = perf_counter()
+        column = path[:, np.flatnonzero(positive <= size)[-1]]
+        chosen = np.flatnonzero(column > 0)
+        weights = column[chosen] / column.sum()
+        if algorithm.label == _LASSO[1]:
+            cells = matched[:, chosen]
+            refitted = solve(cells, target, len(chosen), "pursuit", weights_sum=1.0, tol=0.0)
+            chosen, weights = chosen[refitted.indices], refitted.weights
+        left = np.linalg.norm(matched[:, chosen] @ weights - target) / np.linalg.norm(target)
+        yield (
+            size,
+            SolverResult(
+                indices=chosen,
+                weights=weights,
+                relative_error=float(left),
+                trace=np.array([left]),
+                n_iter=path.shape[1],
+                converged=True,
+                sizes=np.array([len(chosen)]),
+                method="lasso",
+                seconds=took + perf_counter() - began,
+            ),
+        )
 
 
 def _compression_trial(
     settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
 ) -> Iterator[Record]:
-    p = np.sort(_frequencies())[::-1][: settings.rows]
+    name, frequencies = _frequencies(settings.data)
+    p = np.sort(frequencies)[::-1][: settings.rows]
     p = p / p.sum()
     matched, held_out = rng.standard_normal((2, FUNCTIONS, len(p))) / np.sqrt(FUNCTIONS)
-    yield from coresets(
-        "flights by carrier, origin and destination",
-        (matched, matched @ p),
-        settings,
-        algorithms,
-        solver_seed(rng),
-        lambda found: {
-            "error": float(np.sum((held_out[:, found.indices] @ found.weights - held_out @ p) ** 2))
-        },
-    )
+    target = matched @ p
+
+    def judged(found: SolverResult) -> Record:
+        left = held_out[:, found.indices] @ found.weights - held_out @ p
+        return {"error": float(left @ left)}
+
+    seed = solver_seed(rng)
+    yield from coresets(name, (matched, target), settings, algorithms, seed, judged)
+    for algorithm in algorithms:
+        if algorithm.method == "lasso":
+            for size, found in _lasso(matched, target, algorithm, settings.sizes):
+                yield {"dataset": name, **measured(algorithm, size, found, judged)}
 
 
 COMPRESSION = Experiment(

@@ -36,6 +36,8 @@ STYLES = {
     "orthogonal_pursuit": ("#009E73", "--"),
     "pursuit": ("#000000", "-"),
     "sparse_vi": ("#E0C000", "-."),
+    "lasso": ("#CC79A7", ":"),
+    "lasso, refitted": ("#CC79A7", "-"),
     "quasi_newton": ("#009E73", "-"),
     "Coreset MCMC, Hot DoG": ("#0072B2", "-"),
     "Coreset MCMC, ADAM 0.01": ("#CC79A7", ":"),

@@ -20,7 +20,17 @@ from stancoreset.experiments.closed_forms import Gaussian, LocationModel
 from stancoreset.selection.in_the_loop import CoresetPosterior, sparse_vi
 from stancoreset.selection.solvers import SolverResult
 
-__all__ = ["all_algorithms", "exact_covariances", "gaussian_draws", "grown", "select_in_the_loop"]
+__all__ = [
+    "PAPER_STEPS",
+    "all_algorithms",
+    "exact_covariances",
+    "gaussian_draws",
+    "grown",
+    "select_in_the_loop",
+]
+
+#: Label of SparseVI with the steps of its paper.
+PAPER_STEPS = "sparse_vi_paper"
 
 Float = NDArray[np.float64]
 Columns = NDArray[np.int64]
@@ -40,13 +50,19 @@ class RowModel(Protocol):
 
 
 def all_algorithms(settings: Settings) -> list[Algorithm]:
-    """List every method of the solvers, and SparseVI.
+    """List every method of the solvers, and SparseVI; with the paper's own steps if asked for.
+
+    These are `PAPER_STEPS` among the settings' methods: 100 updates for each row, of length 1/t.
 
     >>> [a.label for a in all_algorithms(Settings(1, (5,), 10))][-2:]
     ['pursuit', 'sparse_vi']
     """
     options = {"steps": settings.updates, "polish": 0}
-    return [*standard_algorithms(settings), Algorithm("sparse_vi", options)]
+    found = [*standard_algorithms(settings), Algorithm("sparse_vi", options)]
+    if PAPER_STEPS in settings.methods:
+        theirs = {"steps": 100, "polish": 0, "update": "paper"}
+        found.append(Algorithm("sparse_vi", theirs, PAPER_STEPS))
+    return found
 
 
 def exact_covariances(model: LocationModel) -> CoresetPosterior:

@@ -1,8 +1,10 @@
 """Correlated topic models: Khan et al. (2016), section 7.2 and figure 3, with ten topics.
 
-NIPS and AP are not at hand. The documents are drawn from the model, with as many words each, and as
-many words of the vocabulary for each document, as these have. Half of them are for training, and
-the rest are halved: q is fitted to the first half of their words, and the second half is predicted.
+NIPS and AP are not at hand; with their counts of words (``--data DIR``, see
+`stancoreset.experiments.datasets`) topics are learned alone. Otherwise the documents are drawn from
+the model, with as many words each, and as many words of the vocabulary for each document, as these
+have. Half of them are for training, and the rest are halved: q is fitted to the first half of their
+words, and the second half is predicted.
 
 * ``topics known``: q alone differs between methods, and one step for all documents is a pass.
   ``exact`` is the posterior, by importance sampling.
@@ -52,6 +54,7 @@ from stancoreset.experiments.correlated_topics import (
     sampled,
     weighted_draws,
 )
+from stancoreset.experiments.datasets import counts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,6 +92,21 @@ def truth(vocabulary: int, rng: np.random.Generator) -> Topics:
     spread = rng.standard_normal((TOPICS, TOPICS))
     cov = 1.5 * (spread @ spread.T / TOPICS + 0.3 * np.eye(TOPICS))
     return Topics(words / words.sum(axis=0), 0.5 * rng.standard_normal(TOPICS), cov)
+
+
+def divided(table: Float, documents: int, rng: np.random.Generator) -> tuple[Corpus, list[Corpus]]:
+    """Random documents of a table of counts: half of them, and the others' words in two halves.
+
+    >>> train, halves = divided(np.full((9, 5), 6.0), 8, np.random.default_rng(0))
+    >>> len(train), [len(half) for half in halves]
+    (4, [4, 4])
+    """
+    long = np.flatnonzero(table.sum(axis=1) > 1)
+    chosen = rng.permutation(long)[:documents]
+    words = table[chosen].astype(np.int64)
+    rest = words[len(words) // 2 :]
+    first = rng.binomial(rest, 0.5)
+    return Corpus.of(words[: len(words) // 2]), [Corpus.of(first), Corpus.of(rest - first)]
 
 
 def random_start(corpus: Corpus, vocabulary: int, rng: np.random.Generator) -> Topics:
@@ -139,18 +157,24 @@ def _trial(
     for name, (length, ratio) in CORPORA.items():
         seed = solver_seed(rng)
         data = np.random.default_rng(seed)
-        vocabulary = max(2 * TOPICS, round(ratio * settings.rows))
-        topics = truth(vocabulary, data)
-        (train,) = sampled(topics, documents, length, 1, data)
-        halves = sampled(topics, documents, length / 2, 2, data)
+        table, topics = counts(name, settings.data, 2), None
+        if table is None:
+            vocabulary = max(2 * TOPICS, round(ratio * settings.rows))
+            topics = truth(vocabulary, data)
+            (train,) = sampled(topics, documents, length, 1, data)
+            halves = sampled(topics, documents, length / 2, 2, data)
+        else:
+            vocabulary = table.shape[1]
+            train, halves = divided(table, settings.rows, data)
         start = random_start(train, vocabulary, data)
         for algorithm in algorithms:
             numbers, draws = settings.sizes, settings.draws
             parts: list[tuple[str, Iterable[tuple[int, Record, float]]]] = []
-            if algorithm.method == "exact":
+            # The topics of real documents are not known.
+            if topics is not None and algorithm.method == "exact":
                 exact = _exact(halves, topics, seed)
                 parts += [(KNOWN, ((number, exact, 0.0) for number in numbers))]
-            elif "batch" not in algorithm.options:
+            elif topics is not None and "batch" not in algorithm.options:
                 parts += [(KNOWN, _known(algorithm, halves, topics, numbers, draws, seed))]
             if algorithm.label not in ("exact", SUMMED):
                 learning = _learned(algorithm, train, halves, start, numbers, draws, seed)
@@ -282,6 +306,9 @@ def _picture(outcome: Outcome) -> Figure:
     lines = {}
     for row, name in zip(axes, CORPORA, strict=True):
         for ax, (part, x) in zip(row, columns, strict=True):
+            if f"{name}, {part}" not in medians.index:
+                ax.set_axis_off()
+                continue
             shown = medians.loc[f"{name}, {part}"].reset_index()
             for method, curve in shown.groupby("method", sort=False):
                 color, line = STYLES[str(method)]

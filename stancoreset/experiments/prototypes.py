@@ -104,7 +104,7 @@ def _algorithms(settings: Settings) -> list[Algorithm]:
 def _trial(
     settings: Settings, algorithms: list[Algorithm], rng: np.random.Generator
 ) -> Iterator[Record]:
-    images, labels = digits()
+    images, labels = digits(settings.data)
     order = rng.permutation(len(labels))
     count = min(settings.rows, 3 * len(labels) // 4)
     train, test = order[:count], order[count:]

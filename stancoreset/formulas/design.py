@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import DataError, OptionError
-from stancoreset.formulas.syntax import FUNCTIONS, Bar, Formula, evaluating, formulae_module
+from stancoreset.formulas.additions import Additions, read_additions
+from stancoreset.formulas.syntax import (
+    FUNCTIONS,
+    Argument,
+    Bar,
+    Formula,
+    evaluating,
+    formulae_module,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,14 +43,19 @@ class Outcome:
         Numbers, or the number of each row's level, counted from zero.
     levels : tuple
         Of a categorical outcome, in order.
-    trials : ndarray, shape (N,), optional
-        Of ``prop(successes, trials)``.
+    beside : Additions
+        Weights, trials and censoring; trials also of ``prop(successes, trials)``.
     """
 
     name: str
     values: NDArray[Any]
     levels: tuple[Any, ...] = ()
-    trials: NDArray[Any] | None = None
+    beside: Additions = field(default_factory=Additions)
+
+    @property
+    def trials(self) -> NDArray[Any] | None:
+        """Numbers of trials, (N,)."""
+        return self.beside.trials
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +129,7 @@ def like_design(formula: Formula, design: Design, frame: pd.DataFrame) -> Design
     """Evaluate the formula of a design on other rows, coded as the design's.
 
     Means of ``scale``, knots of ``bs`` and levels are those of the design. The outcome is that of
-    the table, or empty if the table lacks it, or has it as levels.
+    the table, or empty if the table lacks it, or has it as levels; it is then not censored.
 
     Raises
     ------
@@ -132,9 +145,16 @@ def like_design(formula: Formula, design: Design, frame: pd.DataFrame) -> Design
             raise DataError(
                 f"the rows cannot be coded as those that were fitted: {words}; leave these rows out"
             ) from error
-        outcome = replace(design.outcome, values=np.empty(0), trials=None)
         if formula.outcome.var_names <= set(frame.columns) and not design.outcome.levels:
             outcome = _outcome(formula, frame)
+        else:
+            nothing = np.zeros(len(frame))
+            beside = _beside(formula, frame)
+            if design.outcome.beside.censored is not None:
+                beside = replace(beside, censored=nothing.astype(np.int64))
+            if design.outcome.beside.upper is not None:
+                beside = replace(beside, upper=nothing)
+            outcome = replace(design.outcome, values=np.empty(0), beside=beside)
     return _design(outcome, design.terms, columns, groups, frame)
 
 
@@ -211,6 +231,36 @@ def _finite(what: str, values: Any) -> NDArray[np.float64]:
 
 
 def _outcome(formula: Formula, frame: pd.DataFrame) -> Outcome:
+    found, beside = _left_side(formula, frame), _beside(formula, frame)
+    if found.trials is None:
+        return replace(found, beside=beside)
+    if beside.trials is not None:
+        raise OptionError(f"formula {formula.text!r} has trials twice: write trials(n) alone")
+    return replace(found, beside=replace(beside, trials=found.trials))
+
+
+def _beside(formula: Formula, frame: pd.DataFrame) -> Additions:
+    """What stands beside the outcome, as far as the table has its columns."""
+    there = set(frame.columns)
+    values = {
+        argument.text: _argument(argument, frame)
+        for argument in formula.arguments
+        if set(argument.variables) <= there
+    }
+    return read_additions(formula.additions, values)
+
+
+def _argument(argument: Argument, frame: pd.DataFrame) -> Any:
+    """A column, a number in every row, or an expression of columns."""
+    if argument.number is not None:
+        return np.full(len(frame), argument.number)
+    if argument.terms is None:
+        return frame[argument.variables[0]].to_numpy()
+    ((_, _, values),) = _columns(_terms(argument.terms, frame))
+    return np.ravel(values)
+
+
+def _left_side(formula: Formula, frame: pd.DataFrame) -> Outcome:
     (component,) = formula.outcome.components
     level = getattr(component, "reference", None)
     if component.name not in frame.columns:
@@ -237,7 +287,7 @@ def _computed(formula: Formula, component: Any, frame: pd.DataFrame) -> Outcome:
     formula.outcome.set_data(spans_intercept=True)
     values = component.value
     if component.kind == "proportion":
-        return Outcome(component.name, values[:, 0], trials=values[:, 1])
+        return Outcome(component.name, values[:, 0], beside=Additions(trials=values[:, 1]))
     if component.kind == "categoric":
         return Outcome(component.name, values.argmax(axis=1), tuple(component.levels))
     return Outcome(component.name, np.asarray(values))

@@ -1,7 +1,16 @@
-"""Families of outcomes: link, density, further parameters, and which outcomes they allow."""
+"""Families of outcomes: link, density, further parameters, and which outcomes they allow.
+
+Densities are those of brms. With the linear predictor η, the mean of a positive outcome is exp(η):
+
+    weibull              shape α, scale exp(η) / Γ(1 + 1/α)
+    beta_binomial        α = φ inv_logit(η), β = φ inv_logit(-η)
+    zero_inflated_…      P(0) = zi + (1 - zi) p(0 | η),  P(y) = (1 - zi) p(y | η)
+    hurdle_…             P(0) = hu,                      P(y) = (1 - hu) p(y | η) / (1 - p(0 | η))
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -16,8 +25,9 @@ __all__ = ["FAMILIES", "Family", "FamilyName"]
 
 #: Names of the families.
 FamilyName: TypeAlias = Literal[
-    "gaussian", "student", "bernoulli", "binomial", "poisson", "negbinomial", "gamma", "beta",
-    "cumulative",
+    "gaussian", "student", "lognormal", "bernoulli", "binomial", "beta_binomial", "poisson",
+    "negbinomial", "zero_inflated_poisson", "zero_inflated_negbinomial", "hurdle_poisson",
+    "hurdle_negbinomial", "gamma", "weibull", "exponential", "beta", "cumulative",
 ]  # fmt: skip
 
 
@@ -29,7 +39,7 @@ class Family:
     ----------
     title : str
     link : {"identity", "log", "logit"}
-        The function of the mean that ``mu`` is.
+        The function of the mean that ``mu`` is; of the mean's logarithm, if `logarithmic`.
     outcome : str
         Declaration of the outcome ``Y`` in Stan.
     density : str
@@ -40,6 +50,10 @@ class Family:
         Declarations of further parameters by name.
     priors : mapping
         Their defaults; ``{scale}`` stands for the scale of the intercept's default.
+    logarithmic : bool
+        Whether the outcome's logarithm is what the family speaks of.
+    function : str
+        Definition in Stan of a density of one row that Stan lacks.
     """
 
     title: str
@@ -49,6 +63,27 @@ class Family:
     read: Callable[[Outcome], NDArray[Any]]
     parameters: Mapping[str, str] = field(default_factory=dict)
     priors: Mapping[str, str] = field(default_factory=dict)
+    logarithmic: bool = False
+    function: str = ""
+
+    @property
+    def censorable(self) -> bool:
+        """Whether outcomes are continuous, with a distribution function in Stan."""
+        return self.outcome.startswith("vector") and self.title != "Beta"
+
+    @property
+    def suffix(self) -> str:
+        """That of the density's function in Stan."""
+        return "lpmf" if "int" in self.outcome else "lpdf"
+
+    def of_row(self, kind: str = "") -> tuple[str, str]:
+        """The function of one row, a density or of another `kind`, and its arguments.
+
+        >>> FAMILIES["binomial"].of_row()
+        ('binomial_logit_lpmf', 'trials[n], mu[n]')
+        """
+        name, _, arguments = self.density.removesuffix(")").partition("(")
+        return f"{name}_{kind or self.suffix}", re.sub(r"\b(mu|trials)\b", r"\1[n]", arguments)
 
     @property
     def ordinal(self) -> bool:
@@ -61,7 +96,9 @@ class Family:
 
 def _numbers(outcome: Outcome) -> NDArray[np.float64]:
     if outcome.trials is not None:
-        raise DataError(f"the outcome {outcome.name} counts trials, which only binomial has")
+        raise DataError(
+            f"the outcome {outcome.name} counts trials, which only binomial and beta_binomial have"
+        )
     if outcome.levels:
         raise DataError(
             f"the outcome {outcome.name!r} has levels, {_some(outcome.levels)}; expected numbers, "
@@ -122,13 +159,14 @@ def _two(outcome: Outcome) -> NDArray[np.int64]:
 def _successes(outcome: Outcome) -> NDArray[np.int64]:
     if outcome.trials is None:
         raise DataError(
-            f"the outcome {outcome.name!r} says nothing of trials; write prop({outcome.name}, n), "
-            "where n is a column or a number"
+            f"the outcome {outcome.name!r} says nothing of trials; write {outcome.name} | "
+            f"trials(n), or prop({outcome.name}, n), where n is a column or a number"
         )
     trials = np.asarray(outcome.trials)
     _require(outcome, trials, trials >= 0, "at least 0 trials")
-    values = np.asarray(outcome.values)
-    _require(outcome, values, values >= 0, "at least 0 successes")
+    values = np.asarray(outcome.values, dtype=np.float64)
+    _require(outcome, values, (values >= 0) & (values % 1 == 0), "whole numbers of successes")
+    _require(outcome, values, values <= trials, "no more successes than trials")
     return values.astype(np.int64)
 
 
@@ -146,6 +184,26 @@ _SIGMA = {"sigma": "real<lower=0>"}
 _HALF_T = {"sigma": "student_t(3, 0, {scale})"}
 _SHAPE = {"shape": "real<lower=0>"}
 _VAGUE = "gamma(0.01, 0.01)"
+_COUNTS = "array[N] int<lower=0> Y"
+_PART = "real<lower=0, upper=1>"
+
+
+def _with_zeros(kind: str, base: str, others: str = "") -> str:
+    """The density of counts of a family with zeros of their own."""
+    share = "zi" if kind == "zero_inflated" else "hu"
+    given = f"eta{others.replace('real ', '')}"
+    count = f"{base}_lpmf(y | {given})"
+    zero = f"log({share})"
+    if kind == "zero_inflated":
+        zero = f"log_mix({share}, 0, {base}_lpmf(0 | {given}))"
+    else:
+        count += f" - log1m_exp({base}_lpmf(0 | {given}))"
+    return f"""\
+real {kind}_{base}_lpmf(int y, real eta{others}, real {share}) {{
+  if (y == 0) return {zero};
+  return log1m({share}) + {count};
+}}"""
+
 
 #: The families by name.
 FAMILIES: dict[str, Family] = {
@@ -161,22 +219,61 @@ FAMILIES: dict[str, Family] = {
         {**_SIGMA, "nu": "real<lower=1>"},
         {**_HALF_T, "nu": "gamma(2, 0.1)"},
     ),
+    "lognormal": Family(
+        "Log-normal",
+        "identity",
+        "vector<lower=0>[N] Y",
+        "lognormal(mu, sigma)",
+        _positive,
+        _SIGMA,
+        _HALF_T,
+        logarithmic=True,
+    ),
     "bernoulli": Family(
         "Bernoulli", "logit", "array[N] int<lower=0, upper=1> Y", "bernoulli_logit(mu)", _two
     ),
     "binomial": Family(
         "Binomial", "logit", "array[N] int<lower=0> Y", "binomial_logit(trials, mu)", _successes
     ),
-    "poisson": Family("Poisson", "log", "array[N] int<lower=0> Y", "poisson_log(mu)", _counts),
+    "beta_binomial": Family(
+        "Beta-binomial",
+        "logit",
+        _COUNTS,
+        "beta_binomial(trials, phi * inv_logit(mu), phi * inv_logit(-mu))",
+        _successes,
+        {"phi": "real<lower=0>"},
+        {"phi": _VAGUE},
+    ),
+    "poisson": Family("Poisson", "log", _COUNTS, "poisson_log(mu)", _counts),
     "negbinomial": Family(
         "Negative binomial",
         "log",
-        "array[N] int<lower=0> Y",
+        _COUNTS,
         "neg_binomial_2_log(mu, shape)",
         _counts,
         _SHAPE,
         {"shape": _VAGUE},
     ),
+    **{
+        f"{kind}_{name}": Family(
+            f"{title} {said}",
+            "log",
+            _COUNTS,
+            f"{kind}_{base}(mu{', shape' if shape else ''}, {share})",
+            _counts,
+            {**shape, share: _PART},
+            {**dict.fromkeys(shape, _VAGUE), share: "beta(1, 1)"},
+            function=_with_zeros(kind, base, ", real shape" if shape else ""),
+        )
+        for kind, share, title in (
+            ("zero_inflated", "zi", "Zero-inflated"),
+            ("hurdle", "hu", "Hurdle"),
+        )
+        for name, said, base, shape in (
+            ("poisson", "Poisson", "poisson_log", {}),
+            ("negbinomial", "negative binomial", "neg_binomial_2_log", _SHAPE),
+        )
+    },
     "gamma": Family(
         "Gamma",
         "log",
@@ -185,6 +282,18 @@ FAMILIES: dict[str, Family] = {
         _positive,
         _SHAPE,
         {"shape": _VAGUE},
+    ),
+    "weibull": Family(
+        "Weibull",
+        "log",
+        "vector<lower=0>[N] Y",
+        "weibull(shape, exp(mu - lgamma(1 + 1 / shape)))",
+        _positive,
+        _SHAPE,
+        {"shape": _VAGUE},
+    ),
+    "exponential": Family(
+        "Exponential", "log", "vector<lower=0>[N] Y", "exponential(exp(-mu))", _positive
     ),
     "beta": Family(
         "Beta",

@@ -6,11 +6,12 @@
     L           lkj_corr_cholesky(1)
     nu          gamma(2, 0.1), restricted to values above one
     shape, phi  gamma(0.01, 0.01)
+    zi, hu      beta(1, 1)
 
 The intercept is that of centred predictors. Under the identity and the log link g, the scale is
 s = max(2.5, mad g(y)), where the median absolute deviation is 1.4826 times the median of
 |g(y) - median g(y)| and zeros of y count as 0.1; m and mad are rounded to one decimal. Under the
-logit link m = 0 and s = 2.5.
+logit link m = 0 and s = 2.5. Of the log-normal family g is the logarithm.
 
 References
 ----------
@@ -62,7 +63,8 @@ def _of_intercept(family: Family, design: Design, y: NDArray[Any]) -> tuple[floa
     """Location and scale of the intercept's prior."""
     if family.link == "logit":
         return 0.0, 2.5
-    linked = y if family.link == "identity" else np.log(np.where(y == 0, 0.1, y))
+    is_log = family.link == "log" or family.logarithmic
+    linked = np.log(np.where(y == 0, 0.1, y)) if is_log else y
     median = float(np.median(linked))
     spread = 1.4826 * float(np.median(np.abs(linked - median)))
     offset = 0.0 if design.offset is None else float(np.mean(design.offset))

@@ -4,6 +4,8 @@
 
 Predictors are centred, so that ``Intercept`` and ``b`` are nearly independent, and effects are
 non-centred, both as brms writes them. A vector for each effect is what the rows are read to see.
+Rows with weights are a loop, and log_lik is theirs without weights, by which the program says that
+it has weights of its own; so are censored rows, and densities that Stan lacks.
 """
 
 from __future__ import annotations
@@ -41,11 +43,16 @@ def program_of(
     """The program's text; `about` is a comment above, and `groups` are named as in the program."""
     ordinal = family.ordinal
     blocks = {
+        "functions": _functions(family, design),
         "data": [*_data(family, design, ordinal), *_group_data(groups)],
         "parameters": [*_parameters(family, design, ordinal), *_group_parameters(groups)],
         "transformed parameters": _effects(groups),
         "model": _model(family, design, groups, priors, ordinal),
-        "generated quantities": [*_intercept(design, ordinal), *_correlations(groups)],
+        "generated quantities": [
+            *_intercept(design, ordinal),
+            *_correlations(groups),
+            *_log_lik(family, design, groups, ordinal),
+        ],
     }
     head = [line for text in about for line in _comment(text)]
     body = [line for name, lines in blocks.items() if lines for line in _block(name, lines)]
@@ -67,6 +74,58 @@ def _block(name: str, lines: Iterable[_Line]) -> Iterable[str]:
     yield "}"
 
 
+# Functions -------------------------------------------------------------------------------
+
+
+def _functions(family: Family, design: Design) -> list[_Line]:
+    text = family.function
+    if design.outcome.beside.censored is not None:
+        text = _censored(family, design.outcome.beside.upper is not None)
+    return [_Line(line) for line in text.splitlines()]
+
+
+def _censored(family: Family, intervals: bool) -> str:
+    """The log density of an outcome that may be known by limits."""
+    _, arguments = family.of_row()
+    given = arguments.replace("[n]", "")
+
+    def of(kind: str, value: str = "y") -> str:
+        return f"{family.of_row(kind)[0]}({value} | {given})"
+
+    upper = "real rcens, " if intervals else ""
+    others = "".join(f", real {name}" for name in family.parameters)
+    left, last = (
+        ("", "")
+        if not intervals
+        else (
+            "if (cens == -1) ",
+            f"""
+  if ({of("lcdf")} < log(0.5))  // the tail in which digits are left
+    return log_diff_exp({of("lcdf", "rcens")},
+                        {of("lcdf")});
+  return log_diff_exp({of("lccdf")},
+                      {of("lccdf", "rcens")});""",
+        )
+    )
+    return f"""\
+real censored_lpdf(real y, int cens, {upper}real mu{others}) {{
+  if (cens == 0) return {of("lpdf")};
+  if (cens == 1) return {of("lccdf")};
+  {left}return {of("lcdf")};{last}
+}}"""
+
+
+def _of_row(family: Family, design: Design) -> str:
+    """The log density of row n, without its weight."""
+    beside = design.outcome.beside
+    name, arguments = family.of_row()
+    if beside.censored is not None:
+        upper = "rcens[n], " if beside.upper is not None else ""
+        name = "censored_lpdf"
+        arguments = ", ".join([f"cens[n], {upper}mu[n]", *family.parameters])
+    return f"{name}(Y[n] | {arguments})"
+
+
 # Data ------------------------------------------------------------------------------------
 
 
@@ -75,8 +134,16 @@ def _data(family: Family, design: Design, ordinal: bool) -> Iterable[_Line]:
     if ordinal:
         yield _Line("int<lower=2> C;", "categories")
     yield _Line(f"{family.outcome};", design.outcome.name)
-    if design.outcome.trials is not None:
+    beside = design.outcome.beside
+    if beside.trials is not None:
         yield _Line("array[N] int<lower=0> trials;")
+    if beside.censored is not None:
+        most = 1 if beside.upper is None else 2
+        yield _Line(f"array[N] int<lower=-1, upper={most}> cens;", "1: above Y; -1: below Y")
+    if beside.upper is not None:
+        yield _Line("vector[N] rcens;", "upper limits, where cens is 2")
+    if beside.weights is not None:
+        yield _Line("vector<lower=0>[N] weights;")
     if design.labels:
         yield _Line("int<lower=1> K;", "predictors")
         if _centred(design, ordinal):
@@ -146,21 +213,24 @@ def _model(
     priors: Mapping[str, str],
     ordinal: bool,
 ) -> list[_Line]:
-    vectors = [
-        _Line(f"vector[N_{g}] r_{g}_{m} = r_{g}[, {m}];")
-        for g, group in groups.items()
-        for m in range(1, len(group.effects) + 1)
-    ]
+    beside = design.outcome.beside
+    likelihood = f"Y ~ {family.density};"
+    if beside.weights is not None:
+        likelihood = f"for (n in 1:N) target += weights[n] * {_of_row(family, design)};"
+    elif beside.censored is not None or family.function:
+        likelihood = f"for (n in 1:N) target += {_of_row(family, design)};"
     return [
-        *vectors,
         *_predictor(design, groups, ordinal),
         *_priors(priors, design.labels),
         *(_Line(f"to_vector(z_{g}) ~ std_normal();") for g in groups),
-        _Line(f"Y ~ {family.density};"),
+        _Line(likelihood),
     ]
 
 
 def _predictor(design: Design, groups: Mapping[str, Groups], ordinal: bool) -> Iterable[_Line]:
+    for g, group in groups.items():
+        for m in range(1, len(group.effects) + 1):
+            yield _Line(f"vector[N_{g}] r_{g}_{m} = r_{g}[, {m}];")
     terms = ["Intercept"] if design.intercept and not ordinal else []
     if design.labels:
         terms.append("Xc * b" if _centred(design, ordinal) else "X * b")
@@ -205,3 +275,16 @@ def _correlations(groups: Mapping[str, Groups]) -> Iterable[_Line]:
     for g, group in groups.items():
         if group.correlated:
             yield _Line(f"corr_matrix[M_{g}] cor_{g} = multiply_lower_tri_self_transpose(L_{g});")
+
+
+def _log_lik(
+    family: Family, design: Design, groups: Mapping[str, Groups], ordinal: bool
+) -> Iterable[_Line]:
+    if design.outcome.beside.weights is None:
+        return
+    yield _Line("vector[N] log_lik;", "without weights")
+    yield _Line("{")
+    for line in _predictor(design, groups, ordinal):
+        yield _Line("  " + line.code.replace("\n", "\n  "))
+    yield _Line(f"  for (n in 1:N) log_lik[n] = {_of_row(family, design)};")
+    yield _Line("}")

@@ -19,7 +19,8 @@ from stancoreset.checks import check_choice, check_flag, check_labels, check_pat
 from stancoreset.engines import Engine, EngineName, resolve_engine
 from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.files import atomic_path, make_folder
-from stancoreset.formulas.design import Design, Groups, design_of, like_design
+from stancoreset.formulas.brms import refuse_family
+from stancoreset.formulas.design import Design, Groups, Outcome, design_of, like_design
 from stancoreset.formulas.families import FAMILIES, Family, FamilyName
 from stancoreset.formulas.priors import FLAT, default_priors, with_given
 from stancoreset.formulas.programs import program_of
@@ -97,6 +98,11 @@ class Regression:
         CoresetFit
         """
         check_labels(coords, dims)
+        if "weights" in options:
+            raise OptionError(
+                "weights are no option of fit: write them in the formula, 'y | weights(w) ~ x', "
+                "with a column w of the table"
+            )
         return self.model.fit(
             self.data,
             seed=seed,
@@ -140,8 +146,14 @@ class Regression:
         others = [*design.terms, *(term for group in design.groups for term in group.terms)]
         needed = set().union(*(term.var_names for term in others))
         needed |= set().union(*(bar.factor.var_names for bar in formula.bars))
-        optional = set() if design.outcome.trials is not None else outcome - needed
-        found = like_design(formula, design, columns_of(frame, formula.variables, optional))
+        beside = {argument.text: set(argument.variables) for argument in formula.arguments}
+        trials = [beside[a.arguments[0]] for a in formula.additions if a.name == "trials"]
+        needed |= set().union(*trials)
+        optional = outcome.union(*beside.values()) - needed
+        if design.outcome.trials is not None and not trials:  # of prop(y, n)
+            optional -= outcome
+        table = columns_of(frame, formula.variables, optional, formula.spared)
+        found = like_design(formula, design, table)
         known_outcome = len(found.outcome.values) and not kind.ordinal  # whose numbers are ranks
         y = kind.read(found.outcome) if known_outcome else None
         data = _data(found, _named(found.groups), kind, y)
@@ -207,17 +219,22 @@ def regression(
         ``x:f`` and ``x * f``, ``bs(x, df=4)``, ``poly(x, 2)``, ``scale(x)``, ``log(x)``, any
         function of numpy, ``{x**2}``, ``C(f)``, ``T(f, "reference")``, ``offset(log(n))`` and
         ``0 +`` for no intercept. Effects of groups are correlated, ``(x | g)``, or not,
-        ``(x || g)``; crossed, ``(1 | g) + (1 | h)``; or nested, ``(1 | g/h)``. Categories are
-        compared with their first level. See https://bambinos.github.io/formulae.
+        ``(x || g)``; crossed, ``(1 | g) + (1 | h)``; nested, ``(1 | g/h)``; or of combinations,
+        ``(1 | g:h)``. Categories are compared with their first level. Beside the outcome may stand
+        ``y | weights(w) + trials(n) + cens(c)``; see `stancoreset.formulas.additions`. What brms
+        has and we have not is refused with what to write instead.
+        See https://bambinos.github.io/formulae.
     frame : pandas.DataFrame, table of Arrow, dict of columns, or path
         A path is ``.csv``, ``.json``, ``.npz``, or Parquet: a file, or a folder of files. Only the
         columns that the formula names are read; they must fit in memory (for more, see
         `stancoreset.Table`). Rows with a missing value are left out, and a warning counts them.
     family : str
-        ``"gaussian"``, ``"student"`` (identity link); ``"bernoulli"`` (0 and 1, or two levels, of
-        which the second is 1, or ``late["yes"]``), ``"binomial"`` (``prop(successes, trials)``),
-        ``"beta"``, ``"cumulative"`` for ordered levels (logit link); ``"poisson"``,
-        ``"negbinomial"``, ``"gamma"`` (log link).
+        ``"gaussian"``, ``"student"``, ``"lognormal"`` (identity link); ``"bernoulli"`` (0 and 1, or
+        two levels, of which the second is 1, or ``late["yes"]``), ``"binomial"`` and
+        ``"beta_binomial"`` (``successes | trials(n)`` or ``prop(successes, n)``), ``"beta"``,
+        ``"cumulative"`` for ordered levels (logit link); ``"poisson"``, ``"negbinomial"``, both
+        with ``"zero_inflated_"`` or ``"hurdle_"`` before them, ``"gamma"``, ``"weibull"``,
+        ``"exponential"`` (log link). Continuous outcomes but ``"beta"`` may be censored.
     priors : mapping of str to str, optional
         Priors by parameter, in Stan's syntax: ``{"b": "normal(0, 1)", "b[distance]":
         "normal(0, 0.1)", "sd": "exponential(1)"}``. ``sd`` and ``L`` stand for those of all
@@ -250,14 +267,17 @@ def regression(
     'student_t(3, 0, 2.5)'
     >>> fit = made.fit(seed=1)                                           # doctest: +SKIP
     """
+    refuse_family(family)
     check_choice("family", family, FAMILIES)
     if not (isinstance(engine, str) and engine == "auto"):  # which is looked for when it is needed
         resolve_engine(engine)
     parsed = parse(formula)
-    table, left_out = complete_rows(read_table(frame, parsed.variables))
+    _require_censorable(parsed, family)
+    table, left_out = complete_rows(read_table(frame, parsed.variables), parsed.spared)
     design = design_of(parsed, table)
     kind = FAMILIES[family]
     y = kind.read(design.outcome)
+    _require_ordered_limits(design.outcome)
     if not (design.labels or design.intercept or design.groups or kind.parameters):
         raise OptionError(f"formula {formula!r} has no parameter; leave out 0, or add a predictor")
     groups = _named(design.groups)
@@ -341,8 +361,11 @@ def _data(
     data: dict[str, Any] = {"N": design.rows} if y is None else {"N": design.rows, "Y": y}
     if family.ordinal and y is not None:
         data["C"] = int(y.max())
-    if design.outcome.trials is not None:
-        data["trials"] = np.asarray(design.outcome.trials, dtype=np.int64)
+    beside = design.outcome.beside
+    if beside.trials is not None:
+        data["trials"] = np.asarray(beside.trials, dtype=np.int64)
+    named = {"cens": beside.censored, "rcens": beside.upper, "weights": beside.weights}
+    data |= {name: values for name, values in named.items() if values is not None}
     if design.labels:
         data["K"] = len(design.labels)
         if design.intercept or family.ordinal:
@@ -357,6 +380,28 @@ def _data(
         values = enumerate(group.values, 1)
         data |= {f"Z_{g}_{m}": column for m, column in values if column is not None}
     return data
+
+
+def _require_censorable(formula: Formula, family: FamilyName) -> None:
+    censored = any(addition.name == "cens" for addition in formula.additions)
+    if censored and not FAMILIES[family].censorable:
+        others = ", ".join(name for name, kind in FAMILIES.items() if kind.censorable)
+        raise OptionError(
+            f"family {family!r} has outcomes that cannot be censored; cens() goes with {others}"
+        )
+
+
+def _require_ordered_limits(outcome: Outcome) -> None:
+    beside = outcome.beside
+    if beside.censored is None or beside.upper is None:
+        return
+    wrong = (beside.censored == 2) & (beside.upper <= outcome.values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"the upper limit of the outcome {outcome.name!r} is {beside.upper[row]:g} "
+            f"where the lower is {outcome.values[row]:g}; expected a larger one"
+        )
 
 
 def _require_apart(design: Design, priors: Mapping[str, str]) -> None:

@@ -1,5 +1,7 @@
 """A formula as terms of the library formulae, whose grammar is that of Bambi.
 
+What brms writes beside the outcome is read before; see `stancoreset.formulas.additions`.
+
 The bars of group effects are read from formulae's syntax tree, because its terms do not tell
 ``(1 + x | g)``, whose effects are correlated, from ``(1 | g) + (0 + x | g)``, whose are not.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,8 +21,10 @@ import numpy as np
 
 from stancoreset.checks import check_text, near_misses, shown
 from stancoreset.errors import DataError, OptionError
+from stancoreset.formulas.additions import Addition, divided
+from stancoreset.formulas.brms import refuse_terms
 
-__all__ = ["FUNCTIONS", "Bar", "Formula", "evaluating", "formulae_module", "parse"]
+__all__ = ["FUNCTIONS", "Argument", "Bar", "Formula", "evaluating", "formulae_module", "parse"]
 
 _EXAMPLE = "'y ~ x + (1 | g)'"
 #: What a formula may call besides formulae's own functions, and ``np.…``.
@@ -42,14 +47,44 @@ class Bar:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """An argument of what stands beside the outcome: a column, a number, or terms of formulae."""
+
+    text: str
+    variables: tuple[str, ...] = ()
+    number: float | None = None
+    terms: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Formula:
-    """A parsed formula: terms of formulae, with the names of the columns that they read."""
+    """A parsed formula: terms of formulae, with the names of the columns that they read.
+
+    `additions` stand beside the outcome, and `arguments` are all of theirs.
+    """
 
     text: str
     outcome: Any
     common: tuple[Any, ...]
     bars: tuple[Bar, ...]
     variables: tuple[str, ...]
+    additions: tuple[Addition, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+
+    @property
+    def spared(self) -> set[str]:
+        """Columns of which a row may lack a value: upper limits, which few outcomes have."""
+        limits = {a.arguments[1] for a in self.additions if len(a.arguments) > 1}
+        upper = {n for a in self.arguments if a.text in limits for n in a.variables}
+        others = (a for a in self.arguments if a.text not in limits)
+        return upper - {n for a in others for n in a.variables} - self.of_terms
+
+    @property
+    def of_terms(self) -> set[str]:
+        """Columns of the outcome, the predictors and the groups."""
+        groups = [term for bar in self.bars for term in (*bar.effects, bar.factor)]
+        terms = (self.outcome, *self.common, *groups)
+        return set().union(*(getattr(term, "var_names", set()) for term in terms))
 
 
 def parse(text: str) -> Formula:
@@ -63,11 +98,14 @@ def parse(text: str) -> Formula:
         If formulae is not installed.
     """
     check_text("formula", text, f"a formula such as {_EXAMPLE}")
+    plain, additions = divided(text)
+    refuse_terms(plain, text)
     with evaluating(text):
-        tree = _tree(text)
+        tree = _tree(plain)
         model = _resolved(tree)
         outcome = getattr(model, "response", None)
         bars = [bar for node in _bars(tree) for bar in _split(node)]
+        arguments = tuple(_argument(part) for added in additions for part in added.arguments)
     if outcome is None:
         raise OptionError(f"formula is {shown(text)}, expected an outcome and ~, as in {_EXAMPLE}")
     effects = [(effect.name, bar.factor.name) for bar in bars for effect in bar.effects]
@@ -77,9 +115,32 @@ def parse(text: str) -> Formula:
                 f"formula {text!r} has the effect {effect} of {factor} twice; write (1 + x | g), "
                 "or (1 | g) + (0 + x | g) for effects that are not correlated"
             )
+    variables = _columns_of(model).union(*(argument.variables for argument in arguments))
+    return Formula(
+        text,
+        outcome.term,
+        tuple(model.common_terms),
+        tuple(bars),
+        tuple(sorted(variables)),
+        additions,
+        arguments,
+    )
+
+
+def _columns_of(model: Any) -> set[str]:
+    """The columns that terms of formulae read."""
     known = {"", *FUNCTIONS, *formulae_module("categorical").ENCODINGS}
-    variables = sorted({name for name in model.var_names if isinstance(name, str)} - known)
-    return Formula(text, outcome.term, tuple(model.common_terms), tuple(bars), tuple(variables))
+    return {name for name in model.var_names if isinstance(name, str)} - known
+
+
+def _argument(text: str) -> Argument:
+    if re.fullmatch(r"[A-Za-z_]\w*|`[^`]+`", text):
+        return Argument(text, (text.strip("`"),))
+    if re.fullmatch(r"[0-9.]+(?:[eE][-+]?[0-9]+)?", text):
+        return Argument(text, number=float(text))
+    model = _resolved(_tree("0 + {" + text + "}"))
+    terms = tuple(term for term in model.common_terms if term.kind != "intercept")
+    return Argument(text, tuple(sorted(_columns_of(model))), terms=terms)
 
 
 def formulae_module(name: str) -> ModuleType:

@@ -119,8 +119,15 @@ def _found(names: Sequence[str], columns: Any, where: str) -> list[str]:
     return list(names)
 
 
-def columns_of(source: TableSource, names: Sequence[str], optional: Set[str]) -> pd.DataFrame:
+def columns_of(
+    source: TableSource,
+    names: Sequence[str],
+    optional: Set[str],
+    spared: Set[str] = frozenset(),
+) -> pd.DataFrame:
     """All rows of a table, in types that formulae knows, with the `optional` columns that it has.
+
+    Columns that are `spared` may lack values.
 
     Raises
     ------
@@ -132,10 +139,11 @@ def columns_of(source: TableSource, names: Sequence[str], optional: Set[str]) ->
     try:
         frame = read_table(source, names)
     except DataError:
-        frame = read_table(source, [name for name in names if name not in optional])
+        absent = {name for name in optional if not _has(source, name)}
+        frame = read_table(source, [name for name in names if name not in absent])
     if frame.empty:
         raise DataError("the table has no rows")
-    for name in frame.columns:
+    for name in frame.columns.difference(list(spared), sort=False):
         missing = frame[name].isna().to_numpy()
         if missing.any():
             raise DataError(
@@ -145,15 +153,24 @@ def columns_of(source: TableSource, names: Sequence[str], optional: Set[str]) ->
     return pd.DataFrame({name: _plain(str(name), frame[name]) for name in frame.columns})
 
 
-def complete_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+def _has(source: TableSource, name: str) -> bool:
+    try:
+        read_table(source, [name])
+    except DataError:
+        return False
+    return True
+
+
+def complete_rows(frame: pd.DataFrame, spared: Set[str] = frozenset()) -> tuple[pd.DataFrame, int]:
     """The rows without a missing value, in types that formulae knows, and how many were left out.
 
-    A warning counts the rows that are left out, as brms does. Text becomes a category with
-    sorted levels, which formulae would find again for every term.
+    A warning counts the rows that are left out, as brms does; columns that are `spared` may lack
+    values. Text becomes a category with sorted levels, which formulae would find again for every
+    term.
     """
     import pandas as pd
 
-    missing = frame.isna()
+    missing = frame.isna().assign(**dict.fromkeys(spared, False))
     absent = missing.any(axis=1).to_numpy()
     dropped = int(absent.sum())
     if dropped:

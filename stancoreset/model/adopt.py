@@ -21,8 +21,8 @@ from stancoreset.stan import (
     weighted_program,
 )
 from stancoreset.stan.data import declared, index_words, not_finite
+from stancoreset.stan.syntax import assignments, printer, sources
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
 
 __all__ = ["Adopted", "adopt"]
@@ -142,15 +142,19 @@ def _anywhere(bound: BoundModel) -> dict[str, Float]:
 def _weighs_its_rows(program: StanProgram) -> bool:
     """Whether data called ``weights`` are weights of the rows.
 
-    They are if the model uses them and ``log_lik`` has the same size: survey weights in brms come
-    without ``log_lik``, and other weights (of a prior, of classes) have another size.
+    They are if the model uses them, and ``log_lik`` has the same size and does not: survey weights
+    in brms come without ``log_lik``, other weights (of a prior, of classes) have another size, and
+    a ``log_lik`` that reads them shows a covariate, or factors of the author's own.
     """
     data = {d.name: d for d in program.data}
     log_lik = [d for d in program.generated_quantities if d.name == LOG_LIK]
     if not log_lik or WEIGHTS not in data or not uses_weights(program.tree):
         return False
     sizes = [tuple(map(printer.expression, d.size.dims)) for d in (data[WEIGHTS], *log_lik)]
-    return sizes[0] == sizes[1]
+    tree = program.tree
+    body = (*tree.transformed_data, *tree.transformed_parameters, *tree.generated_quantities)
+    pairs = (pair for statement in body for pair in assignments(statement))
+    return sizes[0] == sizes[1] and WEIGHTS not in sources(pairs, {LOG_LIK})
 
 
 def adopt(program: StanProgram, obs: str | None = None) -> Adopted:

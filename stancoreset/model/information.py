@@ -120,6 +120,8 @@ class Design:
         Names of the targets; none if the design is for all that the rows see.
     likelihood : str
         How the rows' information was found.
+    from_zero : bool
+        Whether the labels of a target are numbers of its elements, which count from zero.
     """
 
     rows: NDArray[np.int64] = field(repr=False)
@@ -127,6 +129,7 @@ class Design:
     sd: Float = field(repr=False)
     targets: tuple[str, ...]
     likelihood: str
+    from_zero: bool = False
 
     @property
     def total(self) -> float:
@@ -135,6 +138,7 @@ class Design:
 
     def __repr__(self) -> str:
         about = f" for {', '.join(self.targets)}" if self.targets else ""
+        about += " (labels count from 0)" if self.from_zero else ""
         return f"Design({len(self.rows)} rows{about}, {self.total:.3g} nats together)"
 
     def to_frame(self) -> pd.DataFrame:
@@ -185,7 +189,9 @@ def design(
         linear = np.sum(covariances**2, axis=1)
         rest = np.maximum(values.var(axis=0, ddof=1) - linear, 0.0)
         sd = np.sqrt(rest + linear * choice.left)
-    return Design(choice.rows, choice.gain, sd, names, found.likelihood)
+    variables = {name.partition("[")[0] for name in names}
+    plain = any(_counts_from_zero(arviz.dataset_of(draws)[name]) for name in variables)
+    return Design(choice.rows, choice.gain, sd, names, found.likelihood, plain)
 
 
 def worth(
@@ -521,8 +527,31 @@ def _targets(posterior: Any, wanted: Sequence[str]) -> tuple[tuple[str, ...], Fl
     return tuple(columns), np.column_stack(list(columns.values()))
 
 
+def _counts_from_zero(values: Any) -> bool:
+    """Whether elements of a variable are labelled by their numbers."""
+    labels = [values[dim].to_numpy() for dim in values.dims if dim not in ("chain", "draw")]
+    return any(np.array_equal(own, np.arange(len(own))) for own in labels)
+
+
+def _labelled(dataset: Any, wanted: str) -> str:
+    """``beta.1``, as CmdStan's files name the first element, by the labels of tables."""
+    name, *places = wanted.split(".")
+    if name not in dataset or not places or not all(place.isdecimal() for place in places):
+        return wanted
+    values = dataset[name].transpose("chain", "draw", ...)
+    sizes, at = values.shape[2:], [int(place) - 1 for place in places]
+    if len(at) != len(sizes) or not all(0 <= i < n for i, n in zip(at, sizes, strict=True)):
+        return f"{name}[{', '.join(places)} of CmdStan]"  # which no table has
+    labels = [values[d].to_numpy()[i] for d, i in zip(values.dims[2:], at, strict=True)]
+    return f"{name}[{', '.join(map(str, labels))}]"
+
+
 def _elements(dataset: Any, wanted: str) -> Iterator[tuple[str, Float]]:
-    """The elements of a variable, or the one that ``beta[age]`` names, as tables name them."""
+    """The elements of a variable, or the one that ``beta[age]`` names, as tables name them.
+
+    ``beta.1`` is the first element, as CmdStan's files name it.
+    """
+    given, wanted = wanted, _labelled(dataset, wanted)
     name, _, rest = wanted.partition("[")
     if name in dataset:
         values = dataset[name].transpose("chain", "draw", ...)
@@ -540,8 +569,12 @@ def _elements(dataset: Any, wanted: str) -> Iterator[tuple[str, Float]]:
         if wanted in found:
             yield wanted, found[wanted]
             return
+        hint = ""
+        if _counts_from_zero(values):
+            hint = f"; these count from zero, Stan's {name}[1] is {next(iter(found))} or {name}.1"
         raise OptionError(
-            f"target is {wanted!r}, and the posterior's {name} has {arviz.listing(list(found))}"
+            f"target is {given!r}, and the posterior's {name} has {arviz.listing(list(found))}"
+            + hint
         )
     raise OptionError(
         f"target is {wanted!r}, which the posterior lacks; it has "

@@ -80,6 +80,7 @@ from stancoreset.model.pointwise import (
 )
 from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.rounds import Rounds
+from stancoreset.model.row_weights import WeightKind, check_kind
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
 from stancoreset.model.view import View, view_of
@@ -811,7 +812,12 @@ class CoresetModel(Closing):
         return judge.certificate(judge.chains(posterior), draws)
 
     def log_likelihood(
-        self, data: Data, posterior: Posterior, *, draws: int | None = None
+        self,
+        data: Data,
+        posterior: Posterior,
+        *,
+        draws: int | None = None,
+        weights: WeightKind | None = None,
     ) -> Container:
         """Add every row's log likelihood to coreset draws, for LOO on the full data.
 
@@ -824,13 +830,16 @@ class CoresetModel(Closing):
         draws : int, optional
             Largest number of draws, evenly spaced in each chain; default: as many as take 1 GB
             (8 · rows bytes each), at least 100.
+        weights : {"frequency"}, optional
+            What weights of the rows mean, needed if there are any: a row of frequency w is there w
+            times, so that ``arviz.loo`` and ``arviz.waic`` sum over all observations. For sampling
+            weights see `loo`.
 
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
             The groups of `posterior` at these draws, with ``log_likelihood`` (chain, draw, row)
-            and ``observed_data``; ``arviz.loo`` takes it unchanged. Weights in the data do not
-            count: each log likelihood is that of a single row.
+            and ``observed_data``; ``arviz.loo`` takes it unchanged.
 
         Raises
         ------
@@ -839,6 +848,8 @@ class CoresetModel(Closing):
         ProgramError
             If the density of each row depends on a statistic of all outcomes, so that there is no
             pointwise likelihood.
+        OptionError
+            If rows have weights and nothing says what they mean.
 
         Examples
         --------
@@ -846,8 +857,9 @@ class CoresetModel(Closing):
         >>> arviz.loo(pointwise)                                         # doctest: +SKIP
         """
         _check_draws(posterior, draws)
+        check_kind(weights)
         return with_log_likelihood(
-            self._session, self._adopted.original, self.read(data), posterior, draws
+            self._session, self._adopted.original, self.read(data), posterior, draws, weights
         )
 
     def loo(
@@ -857,6 +869,7 @@ class CoresetModel(Closing):
         *,
         draws: int | None = None,
         subsample: int | None = None,
+        weights: WeightKind | None = None,
         seed: int = 0,
         show_progress: bool | None = None,
     ) -> Loo:
@@ -876,6 +889,12 @@ class CoresetModel(Closing):
         subsample : int, optional
             Number of random rows to leave out; the others' terms are approximated by their log
             likelihood at the posterior mean, and the error is reported (`Loo.sampling_se`).
+        weights : {"frequency", "sampling"}, optional
+            What weights of the rows mean, needed if there are any: ``weights`` in the data, or a
+            column of the program that multiplies the log density of its row. With frequencies w
+            the row is w equal observations, of which one is left out at a time; with sampling
+            weights it is left out as a whole and counts w-fold. Precisions belong into the program,
+            ``normal(mu, sigma ./ sqrt(w))``. See `stancoreset.model.row_weights`.
         seed : int
             Of the random rows.
         show_progress : bool, optional
@@ -891,6 +910,8 @@ class CoresetModel(Closing):
             If the fit was rejected.
         ProgramError
             If the density of each row depends on a statistic of all outcomes.
+        OptionError
+            If rows have weights and nothing says what they mean.
 
         References
         ----------
@@ -901,6 +922,7 @@ class CoresetModel(Closing):
         >>> print(model.loo(data, fit, subsample=5_000))                 # doctest: +SKIP
         """
         _check_draws(posterior, draws, seed)
+        check_kind(weights)
         if subsample is not None:
             check_whole("subsample", subsample, 2)
         return loo(
@@ -910,6 +932,7 @@ class CoresetModel(Closing):
             posterior,
             draws=draws,
             subsample=subsample,
+            weights=weights,
             seed=seed,
             stages=Stages.given(None, show_progress),
         )
@@ -921,6 +944,7 @@ class CoresetModel(Closing):
         names: Sequence[str] | None = None,
         *,
         draws: int | None = None,
+        weights: WeightKind | None = None,
         seed: int = 0,
     ) -> Container:
         """Evaluate the program's generated quantities on the full data, at coreset draws.
@@ -939,6 +963,10 @@ class CoresetModel(Closing):
         draws : int, optional
             Largest number of draws, evenly spaced in each chain; default: as many as take 1 GB
             (8 bytes for each number; a quantity may have one for each row).
+        weights : {"frequency", "sampling"}, optional
+            What ``weights`` in the data mean, needed by quantities that read rows: a row of
+            frequency w stands in the data w times, in place of once; a sampled row stands there
+            once, and the program's statistics of rows know no weights.
         seed : int
             Random seed of quantities that use random numbers.
 
@@ -950,7 +978,8 @@ class CoresetModel(Closing):
         Raises
         ------
         OptionError
-            If the program lacks one of these generated quantities, or has none.
+            If the program lacks one of these generated quantities, or has none; if it reads rows
+            with weights of which nothing says what they mean.
         CertificateError
             If the fit was rejected.
 
@@ -960,11 +989,19 @@ class CoresetModel(Closing):
         >>> made.posterior["y_rep"].mean(("chain", "draw"))                # doctest: +SKIP
         """
         _check_draws(posterior, draws, seed)
+        check_kind(weights)
         original = self._adopted.original
         wanted = quantity_names(original, names)
         checked = self.read(data)
         return generated_quantities(
-            self._session, original, checked, posterior, wanted, draws=draws, seed=seed
+            self._session,
+            original,
+            checked,
+            posterior,
+            wanted,
+            draws=draws,
+            weights=weights,
+            seed=seed,
         )
 
     def posterior_predictive(
@@ -974,6 +1011,7 @@ class CoresetModel(Closing):
         replicated: Mapping[str, str],
         *,
         draws: int | None = 100,
+        weights: WeightKind | None = None,
         seed: int = 0,
     ) -> Container:
         """Add replicated and observed outcomes of all rows to coreset draws.
@@ -989,6 +1027,9 @@ class CoresetModel(Closing):
             Data variable → the generated quantity that replicates it: ``{"y": "y_rep"}``.
         draws : int, optional
             Largest number of draws, evenly spaced in each chain; None: as in `log_likelihood`.
+        weights : {"frequency", "sampling"}, optional
+            What weights of the rows mean, needed if there are any: a row of frequency w is
+            replicated, and shown, w times; a sampled row once.
         seed : int
             Random seed of the replications.
 
@@ -1013,6 +1054,7 @@ class CoresetModel(Closing):
         >>> arviz.plot_ppc_dist(checks)      # ArviZ 1.x; plot_ppc on 0.23     # doctest: +SKIP
         """
         _check_draws(posterior, draws, seed)
+        check_kind(weights)
         return with_replications(
             self._session,
             self._adopted.original,
@@ -1020,6 +1062,7 @@ class CoresetModel(Closing):
             posterior,
             replicated,
             draws=draws,
+            weights=weights,
             seed=seed,
         )
 
@@ -1107,9 +1150,10 @@ class CoresetModel(Closing):
             Number of rows to choose, k.
         target : str or list of str, optional
             Parameters or generated quantities of the posterior, as tables name them (``"beta"``,
-            ``"beta[age]"``): the rows are then chosen to lower the sum of their variances, each
-            divided by its present one (A-optimal). By default they lower the entropy of all that
-            the rows see (D-optimal).
+            ``"beta[age]"``; elements without names count from zero, so that Stan's first one is
+            ``"beta[0]"``, or ``"beta.1"`` as in CmdStan's files): the rows are then chosen to
+            lower the sum of their variances, each divided by its present one (A-optimal). By
+            default they lower the entropy of all that the rows see (D-optimal).
         repeat : bool
             Whether a row may be chosen more than once, as settings of an experiment may.
 

@@ -17,6 +17,11 @@ from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError, ProgramError
 from stancoreset.model.fit import CoresetFit
 from stancoreset.model.quantities import bind_original, known_quantities
+from stancoreset.model.row_weights import (
+    quantities_of_weighted_rows,
+    read_row_weights,
+    require_repeatable,
+)
 from stancoreset.model.session import Session
 from stancoreset.posterior import Loo, leave_one_out, refuse_rejected
 from stancoreset.posterior.arviz import (
@@ -56,7 +61,12 @@ _MIN_DRAWS = 100
 
 
 def with_log_likelihood(
-    session: Session, original: StanProgram, checked: StanData, posterior: Any, draws: int | None
+    session: Session,
+    original: StanProgram,
+    checked: StanData,
+    posterior: Any,
+    draws: int | None,
+    weights: str | None = None,
 ) -> Container:
     """Add the log likelihood of every row and the observed data to a container.
 
@@ -64,18 +74,40 @@ def with_log_likelihood(
     outcomes.
     """
     _require_pointwise(session, original)
-    n_obs = _rows_in_memory(session, checked, "the log likelihood")
+    _rows_in_memory(session, checked, "the log likelihood")
+    observed = outcomes(original, session.program.rows)
     container = _container(posterior)
+    checked = _repeated(session, checked, container, weights, "the log likelihood", observed)
+    n_obs = session.program.n_obs(checked)
     container = thinned(container, _draws(draws, n_obs, container))
     drawn = groups_of(container)["posterior"]
     sizes = drawn.sizes
     theta, _ = session.unconstrained(checked, container, None)
     values = _log_lik(session, checked, theta, n_obs)
-    observed = outcomes(original, session.program.rows)
     name = observed[0] if len(observed) == 1 else "log_lik"
     values = values.reshape(sizes["chain"], sizes["draw"], n_obs)
     container = _by_row(container, "log_likelihood", {name: values}, _labels(drawn, n_obs))
     return _with_observed(container, session, checked, observed)
+
+
+def _repeated(
+    session: Session,
+    checked: StanData,
+    container: Container,
+    weights: str | None,
+    what: str,
+    observed: Sequence[str],
+) -> StanData:
+    """Rows as often as they were observed; sampling weights are refused."""
+    theta, _ = session.unconstrained(checked, thinned(container, 1), None)
+    found = read_row_weights(session, checked, weights, what, theta=theta, outcomes=observed)
+    if found.kind == "sampling":
+        raise OptionError(
+            "weights='sampling': ArviZ has no place for weights of rows; "
+            "model.loo(data, fit, weights='sampling') takes them, and "
+            "model.log_likelihood of data without weights has each row's log likelihood"
+        )
+    return found.repeated() if found.names else checked
 
 
 def loo(
@@ -86,6 +118,7 @@ def loo(
     *,
     draws: int | None,
     subsample: int | None,
+    weights: str | None,
     seed: int,
     stages: Stages,
 ) -> Loo:
@@ -96,18 +129,29 @@ def loo(
     if draws is not None:
         container = thinned(container, _draws(draws, n_obs, container))
     theta, _ = session.unconstrained(checked, container, None)
-    rows, some, approximate = np.arange(n_obs), checked, None
-    if subsample is not None and subsample < n_obs:
+    found = read_row_weights(
+        session,
+        checked,
+        weights,
+        "leave-one-out cross-validation",
+        theta=theta,
+        outcomes=outcomes(original, session.program.rows),
+    )
+    rows, some, approximate = np.flatnonzero(found.values > 0), found.data, None
+    if subsample is not None and subsample < len(rows):
         rng = np.random.default_rng([seed, 31])
-        rows = np.sort(rng.choice(n_obs, size=subsample, replace=False))
-        some = session.program.subset(checked, rows, np.ones(subsample))
-        approximate = _log_lik(session, checked, theta.mean(axis=0)[None], n_obs)[0]
+        rows = np.sort(rng.choice(rows, size=subsample, replace=False))
+        approximate = _log_lik(session, found.data, theta.mean(axis=0)[None], n_obs)[0]
+    if len(rows) < n_obs:
+        some = session.program.subset(found.data, rows)
     with stages("leave one out", total=len(rows)) as tick:
         return leave_one_out(
             ((rows[cut], values) for cut, values in session.row_log_lik(some, theta)),
             n_obs,
             relative_efficiency=_relative_efficiency(container),
             approximate=approximate,
+            counts=found.counts if found.names else None,
+            powers=found.powers if found.kind == "sampling" else None,
             tick=tick,
         )
 
@@ -140,6 +184,7 @@ def with_replications(
     replicated: Mapping[str, str],
     *,
     draws: int | None,
+    weights: str | None = None,
     seed: int,
 ) -> Container:
     """Add replicated and observed outcomes of every row to a container.
@@ -147,7 +192,7 @@ def with_replications(
     Parameters are those of `stancoreset.CoresetModel.posterior_predictive`; `original` is the
     user's program, because only it has generated quantities.
     """
-    n_obs = _rows_in_memory(session, checked, "a predictive check")
+    _rows_in_memory(session, checked, "a predictive check")
     if not isinstance(replicated, Mapping) or not replicated:
         raise OptionError(
             f"replicated is {shown(replicated)}, expected a dict from data variables to the "
@@ -162,11 +207,24 @@ def with_replications(
             )
     wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
     container = _container(posterior)
+    theta, _ = session.unconstrained(checked, thinned(container, 1), None)
+    found = read_row_weights(
+        session,
+        checked,
+        weights,
+        "a predictive check",
+        theta=theta,
+        outcomes=outcomes(original, axes),
+    )
+    if found.kind == "frequency":
+        require_repeatable(original, session.program, wanted)
+        checked = found.repeated()
+    n_obs = session.program.n_obs(checked)
     container = thinned(container, _draws(draws, n_obs, container))
     drawn = groups_of(container)["posterior"]
     total = drawn.sizes["chain"] * drawn.sizes["draw"]
     values = variables_of(
-        generated_quantities(session, original, checked, container, wanted, draws=total, seed=seed)
+        _generated(session, original, checked, container, wanted, draws=total, seed=seed)
     )
     copies: dict[str, Float] = {}
     for name, quantity in replicated.items():
@@ -234,6 +292,7 @@ def generated_quantities(
     names: tuple[str, ...],
     *,
     draws: int | None,
+    weights: str | None = None,
     seed: int,
 ) -> Container:
     """Evaluate generated quantities on the full data, as a posterior of their own.
@@ -241,6 +300,27 @@ def generated_quantities(
     Parameters are those of `stancoreset.CoresetModel.generate_quantities`; `original` is the
     user's program, because the weighted one lacks its generated quantities.
     """
+    asked = quantities_of_weighted_rows(original, session.program, checked, names)
+    if asked:
+        what = f"the generated quantity {asked[0]}, which reads rows,"
+        found = read_row_weights(session, checked, weights, what)
+        if found.kind == "frequency":
+            require_repeatable(original, session.program, asked)
+            checked = found.repeated()
+    return _generated(session, original, checked, posterior, names, draws=draws, seed=seed)
+
+
+def _generated(
+    session: Session,
+    original: StanProgram,
+    checked: StanData,
+    posterior: Any,
+    names: tuple[str, ...],
+    *,
+    draws: int | None,
+    seed: int,
+) -> Container:
+    """Evaluate generated quantities on data as they are."""
     drawn = dataset_of(_container(posterior) if isinstance(posterior, CoresetFit) else posterior)
     compiled = session.engine.compile(original.code, name=original.name)
     with bind_original(compiled, original, checked, seed) as bound:

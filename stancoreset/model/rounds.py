@@ -40,6 +40,7 @@ from stancoreset.model.refinement import (
     next_change,
     next_gaussian,
 )
+from stancoreset.model.row_weights import without_weighted_rows
 from stancoreset.model.session import Session
 from stancoreset.model.sizes import AUTO
 from stancoreset.model.steps import Attempt, Pipeline, careful
@@ -184,6 +185,7 @@ class Rounds:
         original, obs = session.adopted.original, session.program.obs
         sizes = arviz.dataset_of(posterior).sizes
         names = few_quantities(original, obs, checked[obs], sizes["chain"] * sizes["draw"])
+        names = without_weighted_rows(original, session.program, checked, names)
         if not set(names) - set(arviz.dataset_of(posterior)):  # none, or those of a resumed run
             return posterior
         engine = session.evaluating

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,20 +20,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import BoundModel, Engine, Float
+from stancoreset.engines import BoundModel, Engine, Float, StanData
 from stancoreset.engines.cmdstan import Chain, write_chain
-from stancoreset.errors import DataError, OutputError
+from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.files import make_folder
 from stancoreset.model.adopt import adopt
 from stancoreset.model.quantities import (
     bind_original,
+    few_quantities,
     known_quantities,
     read_whole,
     shapes_at,
     unconstrained_draws,
 )
+from stancoreset.model.row_weights import quantities_of_weighted_rows
 from stancoreset.posterior import arviz
-from stancoreset.stan import StanProgram
+from stancoreset.stan import StanProgram, WeightedProgram
 
 __all__ = ["chain_file", "write_chains"]
 
@@ -124,6 +127,7 @@ def write_chains(
                 )
             checked = read_whole(adopted.weighted, data)
             _require_rows(adopted.weighted.n_obs(checked), n_obs)
+            missing = _without_weighted(original, adopted.weighted, checked, missing, names)
             compiled = engine.compile(original.code, name=original.name)
             bound = stack.enter_context(bind_original(compiled, original, checked, seed))
             theta = unconstrained_draws(bound, original, container)
@@ -140,6 +144,32 @@ def write_chains(
     for path in set(replaced) - set(paths):
         path.unlink()
     return paths
+
+
+def _without_weighted(
+    original: StanProgram,
+    program: WeightedProgram,
+    checked: StanData,
+    missing: tuple[str, ...],
+    asked: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """Generated quantities without sums over rows with weights, which are refused if asked for.
+
+    What has an element for each row has it for each row once.
+    """
+    few = few_quantities(original, program.obs, 0, 0)
+    sums = [name for name in missing if name in few]
+    of_rows = quantities_of_weighted_rows(original, program, checked, sums)
+    if not of_rows:
+        return missing
+    said = (
+        f"the generated quantities {', '.join(of_rows)} read rows, which have weights: "
+        "model.generate_quantities(weights=) evaluates them"
+    )
+    if asked is not None:
+        raise OptionError(f"{said}; leave them out of names=")
+    warnings.warn(f"{said}; the files lack them", stacklevel=4)
+    return tuple(name for name in missing if name not in of_rows)
 
 
 def _require_rows(count: int, expected: int) -> None:

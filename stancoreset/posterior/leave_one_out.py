@@ -48,21 +48,25 @@ class Loo:
     Attributes
     ----------
     elpd : float
-        Sum over all rows.
+        Sum over all observations.
     se : float
-        Its standard error, over rows: √N · sd(elpd_n), as in R's loo and ArviZ 1.x.
+        Its standard error, over observations: √N · sd(elpd_n), as in R's loo and ArviZ 1.x.
     p : float
         Effective number of parameters: how much the rows' own fit exceeds their prediction.
     n_obs, n_draws : int
+        Numbers of rows, N, and of draws.
     elpd_i, khat : ndarray, shape (m,)
-        Of each evaluated row: its term, and the Pareto shape of its weights; above 0.7 the term
-        cannot be trusted.
+        Of each evaluated row: the term of one observation, and the Pareto shape of its importance
+        weights; above 0.7 the term cannot be trusted.
     rows : ndarray of int, shape (m,)
         Numbers of the evaluated rows, from 0.
     approximate : ndarray, shape (N,), or None
         Log likelihood of all rows at the posterior mean, if only some rows are evaluated.
     sampling_se : float
         Standard error of `elpd` because rows were sampled; zero if all were evaluated.
+    counts : ndarray, shape (N,), or None
+        Equal observations of each row, if rows have weights: their frequency, or 1; zero for rows
+        that do not count.
     """
 
     elpd: float
@@ -75,6 +79,7 @@ class Loo:
     rows: NDArray[np.int64] = field(repr=False)
     approximate: Float | None = field(default=None, repr=False)
     sampling_se: float = 0.0
+    counts: Float | None = field(default=None, repr=False)
 
     @property
     def bad(self) -> int:
@@ -82,9 +87,12 @@ class Loo:
         return int(np.sum(self.khat > KHAT_USABLE))
 
     def __str__(self) -> str:
-        few = len(self.rows) < self.n_obs
+        counts = _counts(self.counts, self.n_obs)
+        there, observed = int(np.count_nonzero(counts)), int(counts.sum())
+        few = len(self.rows) < there
         sampled = f", sampling error {self.sampling_se:.2g}" if few else ""
-        of = f"{len(self.rows):,} of {self.n_obs:,} rows" if few else f"{self.n_obs:,} rows"
+        of = f"{len(self.rows):,} of {there:,} rows" if few else f"{there:,} rows"
+        of += f" of {observed:,} observations" if observed != there else ""
         return (
             f"elpd {self.elpd:,.1f} (standard error {self.se:,.1f}{sampled}), p {self.p:,.1f}; "
             f"{self.n_draws:,} draws, {of}, k̂ above {KHAT_USABLE} for {self.bad:,}"
@@ -97,6 +105,8 @@ def leave_one_out(
     *,
     relative_efficiency: float = 1.0,
     approximate: Float | None = None,
+    counts: Float | None = None,
+    powers: Float | None = None,
     tick: Callable[[int], object] = lambda _: None,
 ) -> Loo:
     """Leave each row out, from blocks of rows.
@@ -111,6 +121,12 @@ def leave_one_out(
         ESS of the draws as a share of their number: how long a tail is smoothed.
     approximate : ndarray, shape (N,), optional
         Log likelihoods at the posterior mean; needed if the blocks hold some rows only.
+    counts : ndarray, shape (N,), optional
+        Equal observations of each row, of which one is left out at a time; default: one. The
+        blocks hold no row of which there is none.
+    powers : ndarray, shape (N,), optional
+        Weights w of rows that are left out as a whole, by ratios p^-w, with the term w · elpd_n;
+        default: one.
     tick : callable
         Receives the number of rows done since its last call.
 
@@ -123,7 +139,7 @@ def leave_one_out(
     --------
     >>> rng = np.random.default_rng(0)
     >>> log_lik = -0.5 * (rng.normal(size=50) - 0.1 * rng.normal(size=(400, 1))) ** 2
-    >>> leave_one_out([(np.arange(50), log_lik)], 50).khat.max() < 0.7
+    >>> bool(leave_one_out([(np.arange(50), log_lik)], 50).khat.max() < 0.7)
     True
     """
     found, draws = [], 0
@@ -135,17 +151,21 @@ def leave_one_out(
                 "left out; see model.log_likelihood for its values"
             )
         draws = len(log_lik)
-        weights, khat = psislw_rows(-log_lik.T, relative_efficiency)
-        elpd = _log_sum(weights + log_lik.T)
+        power = np.ones(len(rows)) if powers is None else powers[rows]
+        weights, khat = psislw_rows(-power[:, None] * log_lik.T, relative_efficiency)
+        elpd = power * _log_sum(weights + log_lik.T)
         khat = np.where(np.isnan(khat), np.inf, khat)  # no tail could be fitted
-        found.append((rows, elpd, khat, _log_sum(log_lik.T) - np.log(draws) - elpd))
+        found.append((rows, elpd, khat, power * (_log_sum(log_lik.T) - np.log(draws)) - elpd))
         tick(len(rows))
     rows, elpd_i, khat, p_i = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    estimate, variance, sampling = _total(elpd_i, rows, n_obs, approximate)
+    if approximate is not None and powers is not None:
+        approximate = powers * approximate
+    each = _counts(counts, n_obs)
+    estimate, variance, sampling = _total(elpd_i, rows, each, approximate)
     return Loo(
         elpd=estimate,
         se=float(np.sqrt(max(0.0, variance))),
-        p=float(p_i.mean() * n_obs),
+        p=float(np.mean(each[rows] * p_i) * np.count_nonzero(each)),
         n_obs=n_obs,
         n_draws=draws,
         elpd_i=elpd_i,
@@ -153,7 +173,12 @@ def leave_one_out(
         rows=rows,
         approximate=approximate,
         sampling_se=float(np.sqrt(sampling)),
+        counts=counts,
     )
+
+
+def _counts(counts: Float | None, n_obs: int) -> Float:
+    return np.ones(n_obs) if counts is None else counts
 
 
 def loo_compare(models: Mapping[str, Loo]) -> pd.DataFrame:
@@ -201,13 +226,18 @@ def loo_compare(models: Mapping[str, Loo]) -> pd.DataFrame:
                 f"{len(first.rows)} of {first.n_obs}: compare models on the same rows of the same "
                 "data (the same subsample= and seed=)"
             )
+        if not np.array_equal(_counts(loo.counts, loo.n_obs), _counts(first.counts, first.n_obs)):
+            raise OptionError(
+                f"model {name!r} was evaluated on rows with other weights: compare models of rows "
+                "with the same weights (the same weights=)"
+            )
     table = []
     for loo in models.values():
         apart = None
         if loo.approximate is not None and best.approximate is not None:
             apart = loo.approximate - best.approximate
         difference, variance, sampling = _total(
-            loo.elpd_i - best.elpd_i, loo.rows, loo.n_obs, apart
+            loo.elpd_i - best.elpd_i, loo.rows, _counts(loo.counts, loo.n_obs), apart
         )
         table.append(
             {
@@ -225,23 +255,27 @@ def loo_compare(models: Mapping[str, Loo]) -> pd.DataFrame:
 
 
 def _total(
-    terms: Float, rows: NDArray[np.int64], n_obs: int, approximate: Float | None
+    terms: Float, rows: NDArray[np.int64], counts: Float, approximate: Float | None
 ) -> tuple[float, float, float]:
-    """A sum over all rows from the terms of some: estimate, N · variance of the terms, and the
-    variance of the estimate because rows were sampled.
+    """A sum over all observations from the terms of some rows, of which each has a count c_n.
 
-    With t = Σ_n π_n its estimate t̂ has E t̂² = t² + v̂, so that Σ_n π_n² − (t̂² − v̂)/N, the sum of
-    squares estimated like the sum, is N − 1 times the terms' variance without bias.
+    Returns the estimate, N · variance of the terms, and the variance of the estimate because rows
+    were sampled. With t = Σ_n c_n π_n over N = Σ_n c_n observations, its estimate t̂ has
+    E t̂² = t² + v̂, so that Σ_n c_n π_n² − (t̂² − v̂)/N, the sum of squares estimated like the sum, is
+    N − 1 times the terms' variance without bias.
     """
-    m = len(terms)
-    if m == n_obs:
-        return float(terms.sum()), float(n_obs * np.var(terms, ddof=1)), 0.0
-    near = np.zeros(n_obs) if approximate is None else approximate
-    apart = terms - near[rows]
-    total = near.sum() + n_obs * apart.mean()
-    sampling = n_obs**2 * (1 - m / n_obs) * np.var(apart, ddof=1) / m
-    squares = np.sum(near**2) + n_obs * np.mean(terms**2 - near[rows] ** 2)
-    variance = (squares - (total**2 - sampling) / n_obs) * n_obs / (n_obs - 1)
+    own, total_count = counts[rows], counts.sum()
+    there, m = np.count_nonzero(counts), len(terms)
+    if m == there:
+        total = np.sum(own * terms)
+        spread = np.sum(own * (terms - total / total_count) ** 2)
+        return float(total), float(spread * total_count / (total_count - 1)), 0.0
+    near = np.zeros(len(counts)) if approximate is None else approximate
+    apart = own * (terms - near[rows])
+    total = np.sum(counts * near) + there * apart.mean()
+    sampling = there**2 * (1 - m / there) * np.var(apart, ddof=1) / m
+    squares = np.sum(counts * near**2) + there * np.mean(own * (terms**2 - near[rows] ** 2))
+    variance = (squares - (total**2 - sampling) / total_count) * total_count / (total_count - 1)
     return float(total), float(variance), float(sampling)
 
 

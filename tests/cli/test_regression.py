@@ -70,6 +70,9 @@ def test_a_fit_has_the_program_and_the_labels(table, tmp_path, capsys):
         ((FORMULA, "--prior", "b"), "expected NAME=PRIOR"),
         (("bernoulli ~ y",), "no column 'y'"),
         (("bernoulli ~ lgo(x)",), "none of its functions"),
+        (("bernoulli ~ s(x)",), "has s(…) of brms: write bs(x, df=6)"),
+        (("bernoulli ~ x", "--family", "categorical"), "is one of brms: write 'bernoulli'"),
+        (("bernoulli ~ x", "--family", "poison"), "did you mean 'poisson'"),
     ],
 )
 def test_errors_are_one_line(table, arguments, words, capsys):

@@ -42,6 +42,23 @@ def test_a_file_becomes_few_weighted_draws(file, draws, tmp_path, capsys):
     pd.testing.assert_frame_equal(errors, found.report, check_names=False)
 
 
+def test_an_earlier_result_is_not_replaced_unless_asked(file, tmp_path, capsys):
+    out = tmp_path / "few"
+    command = ["thin", str(file), "--size", "5", "--out", str(out), "--quiet"]
+    assert main(command) == 0
+    before = (out / "thinned.nc").read_bytes()
+    assert main([*command, "--seed", "3"]) == 2
+    assert "holds thinned.nc already; name another folder, or replace it by --overwrite" in (
+        capsys.readouterr().err
+    )
+    assert (out / "thinned.nc").read_bytes() == before
+    assert main([*command, "--overwrite", "--csv"]) == 0
+    (out / "thinned.nc").unlink()
+    (out / "thinning.csv").unlink()
+    assert main([*command, "--csv"]) == 2
+    assert "chain_1.csv" in capsys.readouterr().err
+
+
 @pytest.mark.fit
 def test_csv_is_read_by_cmdstanpy_and_arviz(file, draws, tmp_path):
     out = tmp_path / "few"

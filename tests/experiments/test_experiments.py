@@ -21,7 +21,7 @@ from tiers import some
 
 from stancoreset.cli.commands import main
 from stancoreset.errors import DataError, OptionError
-from stancoreset.experiments import EXPERIMENTS, Settings, draw, prototypes, run, stored
+from stancoreset.experiments import EXPERIMENTS, Settings, datasets, draw, prototypes, run, stored
 from stancoreset.experiments.base import GROWING, Algorithm, select
 from stancoreset.experiments.closed_forms import (
     Gaussian,
@@ -35,10 +35,12 @@ from stancoreset.experiments.datasets import (
     LOGISTIC,
     POISSON,
     components,
+    counts,
     digits,
     house_prices,
     regression,
     shown_name,
+    two_classes,
 )
 from stancoreset.experiments.figures import FLOOR
 from stancoreset.experiments.glm import GLM, laplace, projection
@@ -362,6 +364,15 @@ def test_more_updates_bring_sparse_vi_closer():
     assert reverse_kl(30) < 0.9 * reverse_kl(1)
 
 
+def test_the_papers_own_steps_can_be_chosen():
+    methods = ("sparse_vi", "sparse_vi_paper")
+    records = run(EXPERIMENTS["gaussian"], Settings(1, (5,), 60, methods=methods), seed=1).records
+    assert set(records["method"]) == set(methods)
+    assert np.isfinite(records["reverse_kl"]).all()
+    usual = run(EXPERIMENTS["gaussian"], Settings(1, (5,), 60), seed=1).records["method"]
+    assert "sparse_vi_paper" not in set(usual)
+
+
 # Data --------------------------------------------------------------------------------------
 
 
@@ -473,6 +484,65 @@ def test_a_damaged_table_is_named(tmp_path, changed, words):
     with pytest.raises(DataError, match=words) as caught:
         regression("votes", 30, np.random.default_rng(0), 10, str(tmp_path))
     assert "phishing.npz" in str(caught.value)
+
+
+def test_the_lasso_is_at_the_optimum_of_its_penalty():
+    """Its path ends at the positive least squares, and each point meets the conditions of KKT."""
+    lars_path = pytest.importorskip("sklearn.linear_model").lars_path
+    rng = np.random.default_rng(7)
+    a, p = rng.standard_normal((30, 20)), rng.dirichlet(np.ones(20))
+    settings = Settings(1, (2, 5, 9), 60, methods=("lasso", "lasso, refitted", "pursuit"))
+    alphas, _, path = lars_path(a, a @ p, method="lasso", positive=True)
+    for alpha, q in zip(alphas, path.T, strict=True):
+        slope = a.T @ (a @ p - a @ q) / 30
+        assert np.all(slope <= alpha + 1e-9)
+        np.testing.assert_allclose(slope[q > 0], alpha, atol=1e-9)
+    records = run(EXPERIMENTS["compression"], settings, seed=1).records.set_index(
+        ["method", "size"]
+    )
+    for size in settings.sizes:
+        assert records.loc[("lasso", size), "rows"] <= size
+        # The best weights for cells are no worse than others', on what is matched.
+        refitted = records.loc[("lasso, refitted", size), "relative_error"]
+        assert refitted <= records.loc[("lasso", size), "relative_error"] + 1e-9
+        assert records.loc[("pursuit", size), "relative_error"] <= refitted + 1e-9
+
+
+@pytest.mark.fit
+def test_every_papers_tables_are_served(tmp_path, capsys):
+    """Tables of one form for each experiment that has stand-ins."""
+    rng = np.random.default_rng(5)
+    for name, columns, classes in (("ionosphere", 34, 2), ("sonar", 60, 2), ("usps", 16, 10)):
+        y = np.arange(300) % classes
+        x = rng.standard_normal((300, columns)) + y[:, None] / classes
+        np.savez(tmp_path / f"{name}.npz", X=x, y=y)
+    np.save(tmp_path / "discharges.npy", rng.poisson(3.0, (10, 12)))
+    np.save(tmp_path / "ap.npy", rng.poisson(0.5, (40, 60)))
+    np.save(tmp_path / "nips.npy", rng.poisson(1.0, (30, 50)))
+    found = {}
+    for name in ("prototypes", "compression", "pg-svi-gp", "pg-svi-ctm"):
+        out = tmp_path / name
+        command = ["paper", name, *TINY[name], "--trials", "1", "--data", str(tmp_path)]
+        command += ["--out", str(out), "--methods", *TWO.get(name, ["giga", "aiht2"])]
+        assert main(command) == 0, capsys.readouterr().err
+        found[name] = set(pd.read_csv(out / f"{name}-trials.csv")["dataset"])
+        assert (out / f"{name}.png").exists()
+    assert found["pg-svi-gp"] == {"ionosphere", "sonar", "usps"}
+    assert found["pg-svi-ctm"] == {"AP, topics learned", "NIPS, topics learned"}
+    assert found["compression"] == {"discharges"}
+    images, labels = digits(str(tmp_path))
+    assert images.shape == (300, 16)
+    assert (images.min(), images.max()) == (0, 1)
+    np.testing.assert_array_equal(labels, np.arange(300) % 10)
+
+
+def test_tables_that_are_none(tmp_path):
+    np.savez(tmp_path / "sonar.npz", X=np.zeros((6, 2)), y=np.arange(6))
+    with pytest.raises(DataError, match=r"sonar\.npz holds 6 classes y; expected two"):
+        two_classes("cells", str(tmp_path))
+    np.save(tmp_path / "discharges.npy", np.array([1.5, 2.0]))
+    with pytest.raises(DataError, match=r"discharges\.npy holds other numbers than counts"):
+        counts("flights", str(tmp_path))
 
 
 def test_a_folder_without_the_papers_tables_is_refused(tmp_path, capsys):
@@ -830,7 +900,7 @@ def test_prototypes_stand_for_their_class(monkeypatch):
 def test_digits_without_their_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(DataError, match=r'pip install "stancoreset\[papers\]"'):
-        digits.__wrapped__()
+        datasets._digits.__wrapped__()
 
 
 def test_bad_commands_exit_with_2(tmp_path, capsys):

@@ -18,7 +18,7 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
 from stancoreset.experiments import EXPERIMENTS, draw, run
-from stancoreset.experiments.datasets import biopsies, cells
+from stancoreset.experiments.datasets import two_classes
 from stancoreset.experiments.gp_classification import (
     Classification,
     by_quadrature,
@@ -26,7 +26,7 @@ from stancoreset.experiments.gp_classification import (
     covariance,
     prior,
 )
-from stancoreset.experiments.pg_svi import SCALES, descent, gp_problem
+from stancoreset.experiments.pg_svi import STAND_INS, descent, gp_problem
 from stancoreset.experiments.proximal import (
     Adaptive,
     Coordinates,
@@ -281,7 +281,7 @@ def test_the_exact_step_is_the_proximal_point():
 
 
 @pytest.mark.fit
-@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("name", STAND_INS)
 def test_the_bound_never_falls_where_all_rows_step_by_at_most_one(name):
     of = gp_problem(name, 40, np.random.default_rng(4))
     for beta in (0.1, 0.5, 1.0):
@@ -368,9 +368,9 @@ def test_a_sampled_prior_has_the_kernel():
 
 
 def test_sizes_of_the_tables_are_those_of_the_documentation():
-    assert biopsies().x.shape == (569, 30)
-    assert cells().x.shape == (2019, 56)
-    problems = {name: gp_problem(name, 500, np.random.default_rng(0)) for name in SCALES}
+    assert two_classes("biopsies").x.shape == (569, 30)
+    assert two_classes("cells").x.shape == (2019, 56)
+    problems = {name: gp_problem(name, 500, np.random.default_rng(0)) for name in STAND_INS}
     shapes = {name: of.across.shape for name, of in problems.items()}
     assert shapes == {"synthetic": (500, 500), "biopsies": (114, 455), "cells": (500, 500)}
 
@@ -385,7 +385,7 @@ def test_the_papers_order():
     shown = outcome.summary()
     gaps = shown[(shown["metric"] == "gap") & (shown["pass"] == 10)]
     gaps = gaps.pivot(index="dataset", columns="method", values="median")
-    assert set(gaps.index) == set(SCALES)
+    assert set(gaps.index) == set(STAND_INS)
     assert (gaps["PG 1"] < 0.05).all()
     assert (gaps["PG 1"] < gaps["PG-MC 1"]).all()
     assert (gaps["PG-MC 1"] < gaps["PG-SVI 2"]).all()

@@ -11,11 +11,19 @@ __all__ = ["OUTCOMES", "simulated"]
 OUTCOMES = {
     "gaussian": "gaussian",
     "student": "student",
+    "lognormal": "lognormal",
     "bernoulli": "bernoulli",
     "binomial": "prop(binomial, trials)",
+    "beta_binomial": "beta_binomial | trials(trials)",
     "poisson": "poisson",
     "negbinomial": "negbinomial",
+    "zero_inflated_poisson": "zero_inflated_poisson",
+    "zero_inflated_negbinomial": "zero_inflated_negbinomial",
+    "hurdle_poisson": "hurdle_poisson",
+    "hurdle_negbinomial": "hurdle_negbinomial",
     "gamma": "gamma",
+    "weibull": "weibull",
+    "exponential": "exponential",
     "beta": "beta",
     "cumulative": "cumulative",
 }
@@ -47,6 +55,14 @@ def simulated(rows: int = 120, seed: int = 0) -> pd.DataFrame:
         "negbinomial": rng.negative_binomial(3, 3 / (3 + np.exp(mu))),
         "gamma": rng.gamma(2, np.exp(mu) / 2),
         "beta": np.clip(rng.beta(5 * p, 5 * (1 - p)), 1e-6, 1 - 1e-6),
+        "lognormal": np.exp(mu + rng.normal(size=rows)),
+        "beta_binomial": rng.binomial(trials, rng.beta(5 * p, 5 * (1 - p))),
+        "weibull": rng.weibull(1.5, rows) * np.exp(mu),
+        "exponential": rng.exponential(np.exp(mu)),
         "cumulative": 1 + np.digitize(mu + rng.logistic(size=rows), [-1, 0.5, 2]),
     }
+    some = rng.random(rows) < 0.7
+    for name in ("poisson", "negbinomial"):
+        table[f"zero_inflated_{name}"] = table[name] * some
+        table[f"hurdle_{name}"] = np.maximum(table[name], 1) * some
     return pd.DataFrame({"x": x, "z": z, "f": f, "g": g, "h": h, "trials": trials, **table})

@@ -34,9 +34,25 @@ CASES = {
     "trials": (
         "binomial | trials(trials) ~ f + (x || g)",
         "binomial()",
-        "prop(binomial, trials) ~ f + (x || g)",
+        None,
         "binomial",
     ),
+    "weighted": ("gaussian | weights(w) ~ x + f", "gaussian()", None, "gaussian"),
+    "overdispersed": (
+        "beta_binomial | trials(trials) ~ x",
+        "beta_binomial()",
+        None,
+        "beta_binomial",
+    ),
+    "zeros": (
+        "zero_inflated_poisson ~ x + (1 | g)",
+        "zero_inflated_poisson()",
+        None,
+        "zero_inflated_poisson",
+    ),
+    "hurdle": ("hurdle_negbinomial ~ x", "hurdle_negbinomial()", None, "hurdle_negbinomial"),
+    "times": ("weibull | cens(late) ~ x + (1 | g)", "weibull()", None, "weibull"),
+    "logs": ("lognormal ~ x", "lognormal()", None, "lognormal"),
     "by_factor": ("gamma ~ x + (0 + f | g)", "Gamma('log')", None, "gamma"),
     "no_intercept": ("beta ~ 0 + f + z", "Beta()", None, "beta"),
     "ordinal": ("cumulative ~ x + f + (f | g)", "cumulative()", None, "cumulative"),
@@ -87,7 +103,11 @@ def brms(tmp_path_factory):
 
 def table() -> pd.DataFrame:
     frame = simulated(300, seed=3)
-    return frame.assign(bernoulli=frame.bernoulli.astype(int))
+    return frame.assign(
+        bernoulli=frame.bernoulli.astype(int),
+        w=np.arange(len(frame)) % 4,
+        late=np.where(np.arange(len(frame)) % 5, "none", "right"),
+    )
 
 
 def ours(case: str) -> sc.Regression:
@@ -117,7 +137,7 @@ def test_the_design_is_that_of_brms(case, brms):
         raw, x = projection(raw), projection(x)
     np.testing.assert_allclose(in_any_order(raw), in_any_order(x), atol=1e-9)
     np.testing.assert_allclose(data["Y"], theirs["Y"], rtol=1e-12)
-    for name in ("offsets", "trials"):
+    for name in ("offsets", "trials", "weights"):
         assert (name in data) == (name in theirs)
         np.testing.assert_allclose(data.get(name, 0), theirs.get(name, 0), rtol=1e-12)
 

@@ -412,7 +412,7 @@ def test_columns_of_a_dict_have_one_length():
         ("x ~ z", "poisson", "expected counts"),
         ("z ~ x", "gamma", "expected numbers above 0"),
         ("x ~ z", "beta", "between 0 and 1"),
-        ("binomial ~ x", "binomial", "write prop(binomial, n)"),
+        ("binomial ~ x", "binomial", "write binomial | trials(n), or prop(binomial, n)"),
         ("prop(binomial, trials) ~ x", "poisson", "only binomial"),
         ("one ~ x", "cumulative", "has one level"),
         ("x ~ z", "cumulative", "expected whole numbers"),

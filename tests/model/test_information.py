@@ -236,6 +236,17 @@ def test_what_rows_share_comes_from_the_fit(logistic, fit):
 
 
 @pytest.mark.fit
+def test_targets_by_the_names_of_cmdstans_files(logistic, fit):
+    """Which count from one: beta.1 is the element beta[0] of tables."""
+    for ours, theirs in (("beta[0]", "beta.1"), ("beta[2]", "beta.3")):
+        one, two = (logistic.design({"X": X}, fit, 3, target=t) for t in (ours, theirs))
+        assert one.targets == two.targets == (ours,)
+        np.testing.assert_array_equal(one.rows, two.rows)
+        assert f"for {ours} (labels count from 0)" in repr(one)
+    assert "count" not in repr(logistic.design({"X": X}, fit, 3, target="difference"))
+
+
+@pytest.mark.fit
 def test_rejected_fits_say_nothing_of_rows(logistic, fit):
     certificate = replace(fit.certificate, verdict="rejected")
     with pytest.raises(CertificateError, match="rejected"):
@@ -390,8 +401,14 @@ def test_bad_posteriors(logistic):
         logistic.information(rows, {"alpha": draws["alpha"]})
     with pytest.raises(OptionError, match=r"'gamma'.*lacks; it has 'alpha', 'beta'"):
         logistic.design(rows, draws, target="gamma")
-    with pytest.raises(OptionError, match=r"'beta\[7\]'.*has 'beta\[0\]'"):
-        logistic.design(rows, draws, target="beta[7]")
+    from_zero = r".*has 'beta\[0\]'.*count from zero, Stan's beta\[1\] is beta\[0\] or beta\.1"
+    for wrong, said in (
+        ("beta[7]", r"'beta\[7\]'"),
+        ("beta.4", "'beta.4'"),
+        ("beta.0", "'beta.0'"),
+    ):
+        with pytest.raises(OptionError, match=said + from_zero):
+            logistic.design(rows, draws, target=wrong)
     with pytest.raises(OptionError, match="'constant' does not vary"):
         logistic.design(rows, {**draws, "constant": np.ones(2_000)}, target="constant")
     with pytest.raises(OptionError, match="size is 0"):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from stancoreset.selection.solvers import solve
+from stancoreset.selection.solvers import solve, sparse_projections
 from stancoreset.selection.solvers.base import Problem
 from stancoreset.selection.solvers.columns import column_norms, exact_step
 from stancoreset.selection.solvers.compression import compress
-from stancoreset.selection.solvers.iht import _Workspace, project, project_simplex
+from stancoreset.selection.solvers.iht import _Workspace
+from stancoreset.selection.solvers.sparse_projections import project, project_simplex
 
 
 def problem(seed=0, s=20, m=300):
@@ -216,3 +217,49 @@ class TestProjections:
                 best = min(best, np.sum((w - v) ** 2))
             assert np.sum((ours - v) ** 2) == pytest.approx(best, rel=1e-12)
             assert len(indices) <= size
+
+    @pytest.mark.parametrize("total", [None, 0.3, 6.0, 60.0])
+    @pytest.mark.parametrize("counts", [[3] * 5, [1, 2, 3, 4, 2], [1, 1, 2, 5, 7]])
+    def test_projection_on_groups_is_the_nearest_of_all_sets(self, total, counts):
+        """By enumeration; groups of one size, and of several."""
+        rng = np.random.default_rng(2)
+        groups = rng.permutation(np.repeat(np.arange(5), counts))
+        for size in (3, 6, 9):
+            for _ in range(10):
+                v = 3 * rng.standard_normal(len(groups)) - rng.choice([0, 2])
+                indices, weights = project(v, size, total, groups)
+                ours = np.zeros(len(groups))
+                ours[indices] = weights
+                best = np.inf
+                for q in range(1 if total else 0, 6):
+                    for chosen in combinations(range(5), q):
+                        rows = np.isin(groups, chosen)
+                        if rows.sum() > size or (total and not rows.any()):
+                            continue
+                        w = np.zeros(len(groups))
+                        w[rows] = (
+                            project_simplex(v[rows], total) if total else np.maximum(v[rows], 0)
+                        )
+                        best = min(best, np.sum((w - v) ** 2))
+                assert np.sum((ours - v) ** 2) == pytest.approx(best, rel=1e-10)
+                assert np.isin(groups, groups[indices]).sum() <= size
+                if total:
+                    assert weights.sum() == pytest.approx(total)
+
+    def test_projection_on_many_groups_is_greedy(self, monkeypatch):
+        """No worse than by value per row, and exact without the limit."""
+        rng = np.random.default_rng(3)
+        groups = np.repeat(np.arange(60), rng.integers(1, 8, 60))
+        v = rng.standard_normal(len(groups))
+
+        def distance():
+            _, weights = project(v, 40, None, groups)
+            return np.sum(v**2) - np.sum(weights**2)
+
+        exact = distance()
+        monkeypatch.setattr(sparse_projections, "CELLS", 0)
+        assert exact <= distance() <= 1.05 * exact
+
+    def test_no_group_fits(self):
+        indices, weights = project(np.ones(6), 2, 1.0, np.repeat([0, 1], 3))
+        assert len(indices) == len(weights) == 0

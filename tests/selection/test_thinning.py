@@ -18,6 +18,7 @@ from stancoreset.errors import CertificateError, DataError, OptionError, Stancor
 from stancoreset.posterior import arviz
 from stancoreset.selection.solvers import solve
 from stancoreset.selection.thinning import feature_map, kernel_rows
+from stancoreset.selection.thinning.kernels import gram_of
 from stancoreset.selection.thinning.thresholding import thresholded
 
 
@@ -518,3 +519,79 @@ def test_rows_that_are_few_or_alike():
     ]
     alike = kernel_rows({"x": np.ones(50)}, 9, weights=np.full(50, 0.02))
     assert len(set(alike)) == 9
+
+
+# A kernel of one's own
+
+
+def laplace(x, y):
+    """A kernel that is not Gaussian: exp(−Σ|x − y|/20)."""
+    return np.exp(-np.abs(x[:, None] - y[None]).sum(axis=2) / 20)
+
+
+def test_a_kernel_is_a_matrix_or_a_function():
+    """Both give the same draws, whose discrepancy is that of the whole Gram matrix."""
+    x = curved_draws()[:600]
+    gram = laplace(x, x)
+    one = sc.thin(x, 20, kernel=gram, functions="kernel")
+    two = sc.thin(x, 20, kernel=laplace, functions="kernel")
+    np.testing.assert_array_equal(one.indices, two.indices)
+    np.testing.assert_allclose(one.weights, two.weights, rtol=1e-9)
+    apart = np.full(600, -1 / 600)
+    apart[one.indices] += one.weights
+    assert one.report.loc["mmd", "thinned"] == pytest.approx(
+        np.sqrt(apart @ gram @ apart), rel=1e-6
+    )
+    spread = np.trace(gram) / 600 - gram.mean()
+    assert one.error == pytest.approx(np.sqrt(apart @ gram @ apart / spread), rel=1e-3)
+    plain = np.full(600, -1 / 600)
+    plain[np.arange(0, 600, 30)] += 1 / 20
+    assert one.report.loc["mmd", "thinned"] < 0.5 * np.sqrt(plain @ gram @ plain)
+
+
+def test_a_kernel_of_ones_own_is_matched_better_than_by_the_built_in_one():
+    x = curved_draws()[:800]
+    own = sc.thin(x, 15, kernel=laplace, functions="kernel")
+    other = sc.thin(x, 15, functions="kernel")
+    apart = np.full(800, -1 / 800)
+    apart[other.indices] += other.weights
+    assert own.report.loc["mmd", "thinned"] < np.sqrt(apart @ laplace(x, x) @ apart)
+
+
+def test_weights_of_draws_count_in_a_kernel():
+    rng = np.random.default_rng(0)
+    x, v = rng.normal(size=(300, 2)), rng.dirichlet(np.ones(300))
+    thinned = sc.thin(x, 10, weights=v, kernel=laplace)
+    apart = -v.copy()
+    apart[thinned.indices] += thinned.weights
+    expected = np.sqrt(apart @ laplace(x, x) @ apart)
+    assert thinned.report.loc["mmd", "thinned"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_factor_of_a_gram_matrix_is_a_cholesky_factor():
+    x = np.random.default_rng(1).normal(size=(80, 2))
+    for gram in (laplace(x, x), x @ x.T + 1.0):
+        found = gram_of(gram, x, np.full(80, 1 / 80)).factor().astype(float)
+        assert found.shape[1] == np.linalg.matrix_rank(gram)
+        np.testing.assert_allclose(found @ found.T, gram, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (np.eye(3), r"kernel has shape \(3, 3\), but there are 50 draws"),
+        ("rbf", "kernel is 'rbf'"),
+        (lambda x, y: x @ y, r"kernel fails for draws of shapes \(50, 2\).*ValueError"),
+        (lambda x, y: x[:, 0], r"gives shape \(50,\) .* expected \(50, 50\)"),
+        (lambda x, y: np.full((len(x), len(y)), np.nan), "kernel is nan"),
+        (lambda x, y: x[:, :1] + 2 * y[:, :1].T + 9, "not symmetric"),
+        (lambda x, y: -laplace(x, y), "is -1 for a draw and itself"),
+        (lambda x, y: 1 - 2 * (x[:, :1] != y[:, :1].T), "not positive semi-definite"),
+    ],
+)
+def test_kernels_that_are_none(kernel, words):
+    x = np.random.default_rng(2).normal(size=(50, 2))
+    with pytest.raises(DataError, match=words):
+        sc.thin(x, 5, kernel=kernel)
+    with pytest.raises(OptionError, match="without it; expected functions='kernel'"):
+        sc.thin(x, 5, kernel=laplace, functions="moments")

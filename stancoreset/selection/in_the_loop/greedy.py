@@ -68,10 +68,13 @@ def sparse_vi(
     polish : int
         Further weight updates after the last round.
     step_size : float
-        a in γ_t = a / √(1 + t), t = 0, 1, … within a round.
-    update : {"gradient", "newton"}
-        Rule for the weights: the paper's gradient step, or (ours) the quasi-Newton step of
-        `quasi_newton`, which needs fewer steps and reaches errors orders of magnitude lower.
+        a in γ_t = a / √(1 + t), t = 0, 1, … within a round; with ``update="paper"``
+        γ_t = a / (1 + t).
+    update : {"gradient", "newton", "paper"}
+        Rule for the weights: a gradient step in units of the curvature; the quasi-Newton step of
+        `quasi_newton`, which needs fewer steps and reaches errors orders of magnitude lower (both
+        ours); or the paper's own, w ← max(0, w − γ_t g), which its authors take 100 times a round
+        (``steps=100``, ``polish=0``).
     path : sequence of int, optional
         Increasing numbers of rounds, none above `size`: the coreset after each of them, before any
         polishing, is in ``result.path``.
@@ -103,7 +106,8 @@ def sparse_vi(
     its sizes), and steps that are still too long are shortened
     (`stancoreset.selection.in_the_loop.base.advance`). Otherwise a row could get the weight of all
     data; its log likelihood would no longer vary over the coreset posterior, and its weight would
-    never change again.
+    never change again. The paper's steps have none of that: their unit is that of the data, and of
+    large data the first ones throw weights far, so that the coreset soon stops improving.
     """
     began = perf_counter()
     check_call(model, seed, callback)
@@ -113,8 +117,8 @@ def sparse_vi(
     steps = check_count(steps, "steps")
     polish = check_count(polish, "polish", 0)
     step_size = check_positive(step_size, "step_size")
-    if not isinstance(update, str) or update not in ("gradient", "newton"):
-        raise SolverError(f"update={shown(update)}; expected 'gradient' or 'newton'")
+    if not isinstance(update, str) or update not in ("gradient", "newton", "paper"):
+        raise SolverError(f"update={shown(update)}; expected 'gradient', 'newton' or 'paper'")
 
     rng = np.random.default_rng(seed)
     columns: Columns = np.zeros(0, dtype=np.int64)
@@ -127,6 +131,10 @@ def sparse_vi(
         radius = _RADIUS * model.total_weight / rows
         for t in range(steps):
             rate = step_size / np.sqrt(1 + t)
+            if update == "paper":
+                step = np.maximum(weights - step_size / (1 + t) * here.gradient, 0.0) - weights
+                weights, here = advance(model, columns, weights, step, count, rng, search=False)
+                continue
             if update == "newton":
                 goal = newton_step(here, weights, _REGULARIZATION)
                 step = min(rate, 1.0) * (goal - weights)

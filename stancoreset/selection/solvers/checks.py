@@ -79,6 +79,11 @@ def check_options(
     _known(method)
     own = own_options(method)
     unknown = sorted(set(options) - set(own))
+    if "weights" in unknown:
+        raise SolverError(
+            "weights of rows are no option: give them with the data, as its variable 'weights', or "
+            "in a formula, 'y | weights(w) ~ x'"
+        )
     if unknown:
         raise SolverError(
             f"option {unknown[0]!r} is not known to method {method!r}; its own options are "

@@ -14,7 +14,8 @@ The functions come in blocks. u is a draw standardised by the means and sds of a
     √2 cos(ωᵀz + β) of the whitened draw z = Wᵀu, ω ~ N(0, I/ℓ²), β ~ U(0, 2π): the mean over m of
     them approximates the Gaussian kernel exp(−‖z − z'‖²/2ℓ²) (Rahimi & Recht 2007), so that the
     distance of expectations is the maximum mean discrepancy (MMD) of that kernel. ℓ is the median
-    distance of two draws.
+    distance of two draws. A kernel of the user's own takes its place; see
+    `stancoreset.selection.thinning.kernels`.
 
 A block is scaled so that E‖φ(x) − b‖² over its functions is the same for all blocks, and one for
 all together: the distance of n independent draws is 1/√n on average, and no kind of function
@@ -33,6 +34,7 @@ from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
 
 from stancoreset.parallel import single_threaded
+from stancoreset.selection.thinning.kernels import Gram
 
 __all__ = ["KERNEL", "PARTS", "Features", "Standardised", "feature_map"]
 
@@ -163,7 +165,20 @@ class _Given:
         return np.concatenate([z, z * z])
 
 
-_Block: TypeAlias = "_Moments | _Indicators | _Fourier | _Given"
+@dataclass(frozen=True)
+class _Factor:
+    """Functions whose inner products are a kernel of the user's own, (S, r)."""
+
+    values: Single
+
+    def __len__(self) -> int:
+        return self.values.shape[1]
+
+    def __call__(self, _u: Single, places: Places) -> Single:
+        return self.values[places].T
+
+
+_Block: TypeAlias = "_Moments | _Indicators | _Fourier | _Given | _Factor"
 
 
 @dataclass(frozen=True)
@@ -207,12 +222,13 @@ def feature_map(
     parts: Sequence[str] = PARTS,
     given: Float | None = None,
     *,
+    gram: Gram | None = None,
     seed: int = 0,
 ) -> Features:
     """Choose the functions for draws (S, D) with weights (S,); see the module's notes.
 
     `given` (S, n) are values of the user's own functions; their means and second moments are
-    matched, too.
+    matched, too. `gram` is a kernel in place of the Gaussian one.
 
     >>> x = np.random.default_rng(0).normal(size=(500, 2))
     >>> features = feature_map(x, np.full(500, 1 / 500), ["moments"])
@@ -226,7 +242,8 @@ def feature_map(
     if "quantiles" in parts:
         blocks.append(_indicators(standard, rng))
     if "kernel" in parts:
-        blocks.append(_fourier(standard, rng))
+        own = None if gram is None else _Factor(gram.factor())
+        blocks.append(_fourier(standard, rng) if own is None else own)
     if given is not None:
         blocks.append(_Given(Standardised.of(given, weights)))
     return Features(standard, tuple(_scaled(blocks, standard, rng)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from stancoreset.posterior import systematic_resample, weighted_quantiles
 from stancoreset.selection.thinning.features import Features, feature_map
+from stancoreset.selection.thinning.kernels import Gram
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,24 +30,31 @@ def plain(weights: Float, size: int) -> Chosen:
     return systematic_resample(weights, size), np.full(size, 1.0 / size)
 
 
-def judged(features: Features, chosen: Chosen, seed: int) -> pd.DataFrame:
-    """The table of `Thinned.report`."""
+def judged(features: Features, chosen: Chosen, seed: int, gram: Gram | None = None) -> pd.DataFrame:
+    """The table of `Thinned.report`; the discrepancy is that of `gram`, if there is one."""
     import pandas as pd
 
     standard = features.standard
-    held_out = feature_map(standard.draws, standard.weights, ["kernel"], seed=_HELD_OUT + seed)
-    mean_embedding = held_out.expectation()
+    discrepancy = _gaussian(features, seed) if gram is None else gram.discrepancy
     truth = _statistics(features, slice(None), standard.weights)
     columns = {}
     for name, (indices, w) in (
         ("thinned", chosen),
         ("plain", plain(standard.weights, len(chosen[0]))),
     ):
-        mmd = float(np.linalg.norm(held_out.at(indices) @ w - mean_embedding))
+        mmd = discrepancy(indices, w)
         off = np.abs(_statistics(features, indices, w) - truth).max(axis=1)
         columns[name] = [mmd, *off]
     index = ["mmd", "mean", "sd", *(f"q{100 * q:.2g}" for q in _LEVELS)]
     return pd.DataFrame(columns, index=pd.Index(index, name="error"))
+
+
+def _gaussian(features: Features, seed: int) -> Callable[[NDArray[np.int64], Float], float]:
+    """The discrepancy of a Gaussian kernel, by Fourier features that the selection did not use."""
+    standard = features.standard
+    held_out = feature_map(standard.draws, standard.weights, ["kernel"], seed=_HELD_OUT + seed)
+    mean = held_out.expectation()
+    return lambda indices, w: float(np.linalg.norm(held_out.at(indices) @ w - mean))
 
 
 def _statistics(features: Features, places: slice | NDArray[np.int64], weights: Float) -> Float:

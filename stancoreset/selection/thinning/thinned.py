@@ -38,6 +38,7 @@ from stancoreset.selection.thinning.every_set import best_set, few_sets
 from stancoreset.selection.thinning.exchange import exchange
 from stancoreset.selection.thinning.features import PARTS, Features, feature_map
 from stancoreset.selection.thinning.judgement import judged
+from stancoreset.selection.thinning.kernels import Kernel, gram_of
 from stancoreset.selection.thinning.thresholding import DISTRIBUTION_IHT, thresholded
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Thinned:
         Errors of these draws (``thinned``) beside plain thinning of the same size (``plain``), each
         the largest over parameters: ``mean``, ``sd`` and the quantiles ``q5``, ``q50``, ``q95``, in
         sds of all draws; and ``mmd``, the maximum mean discrepancy of a Gaussian kernel, with
-        Fourier features that the selection did not use.
+        Fourier features that the selection did not use, or of the kernel that was given, exactly.
     method : str
     seconds : float
     """
@@ -150,6 +151,7 @@ def thin(
     *,
     weights: ArrayLike | None = None,
     functions: Functions = _DEFAULT,
+    kernel: Kernel | None = None,
     method: ThinningMethod = "pursuit",
     tol: float | None = None,
     resample: bool | int = False,
@@ -179,6 +181,11 @@ def thin(
         by ``+``; names of variables, such as generated quantities, whose means and second moments
         are matched besides; an array of values, (draws, …) or (chains, draws, …); or a list of
         these.
+    kernel
+        A kernel of your own in place of the Gaussian one: the Gram matrix of all draws, chain by
+        chain, or a function that takes two arrays of draws, (n, D) and (m, D) in the order and
+        units of the posterior's variables, and returns (n, m). Of `functions` it is ``kernel``;
+        ``functions="kernel"`` matches it alone.
     method
         A selection algorithm of `stancoreset.solvers`, or ``"distribution_iht"``, the paper's own
         thresholding, whose errors are many times as large.
@@ -234,7 +241,13 @@ def thin(
     w = np.full(len(draws), 1.0 / len(draws)) if given.weights is None else given.weights
     shape = given.dataset.sizes["chain"], given.dataset.sizes["draw"]
     parts, extra = _functions(functions, container, shape)
-    features = feature_map(draws, w, parts, extra, seed=seed)
+    if kernel is not None and "kernel" not in parts:
+        raise OptionError(
+            f"kernel is given, but functions is {shown(functions)}, without it; expected "
+            "functions='kernel', or more joined to it by +"
+        )
+    gram = None if kernel is None else gram_of(kernel, draws, w)
+    features = feature_map(draws, w, parts, extra, gram=gram, seed=seed)
     if len(features) == 1:
         raise DataError(
             "there is nothing to match: no parameter varies from draw to draw; look at the draws, "
@@ -245,7 +258,7 @@ def thin(
         taken_draws(container, *chosen, {"thinned_from": len(draws)}),
         *chosen,
         error,
-        judged(features, chosen, seed),
+        judged(features, chosen, seed, gram),
         method,
         perf_counter() - began,
     )

@@ -1,0 +1,316 @@
+"""Log densities of rows of the written programs beside scipy's and closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+from formulas.tables import OUTCOMES, simulated
+from scipy import stats
+from scipy.special import expit
+
+import stancoreset as sc
+from stancoreset.errors import DataError, OptionError
+from stancoreset.posterior.arviz import group_of, posterior_container
+
+FRAME = simulated(60).assign(w=np.arange(60) % 4, code=np.resize([0, 1, -1, 2], 60))
+FRAME["upper"] = np.where(FRAME.code == 2, 3.0 + FRAME.weibull, np.nan)
+DRAWS = 3
+
+
+@dataclass
+class Drawn:
+    """Random parameters of a regression on x, and what the families make of them."""
+
+    regression: sc.Regression
+    parameters: dict
+    eta: np.ndarray
+
+    def __getattr__(self, name):
+        return self.parameters[name][:, None]
+
+
+def drawn(formula, family, frame=FRAME):
+    rng = np.random.default_rng(3)
+    made = sc.regression(formula, frame, family=family, engine="stanli")
+    parameters = {"b": rng.normal(0, 0.3, (DRAWS, 1))}
+    if family == "cumulative":
+        parameters["Intercept"] = np.sort(rng.normal(size=(DRAWS, 3)), axis=1)
+        eta = 0
+    else:
+        parameters["Intercept"] = rng.normal(0.2, 0.3, DRAWS)
+        eta = parameters["Intercept"][:, None]
+    for name in ("sigma", "nu", "shape", "phi"):
+        if f" {name};" in made.program:
+            parameters[name] = rng.gamma(8, 0.3, DRAWS) + (name == "nu")
+    for name in ("zi", "hu"):
+        if f" {name};" in made.program:
+            parameters[name] = rng.uniform(0.1, 0.6, DRAWS)
+    x = FRAME.x.to_numpy() - FRAME.x.mean()
+    return Drawn(made, parameters, eta + parameters["b"] * x)
+
+
+def by_stan(d, **options):
+    """Log likelihoods of the rows, (draws, N)."""
+    container = posterior_container({k: v[None] for k, v in d.parameters.items()})
+    with d.regression.model as model:
+        found = model.log_likelihood(d.regression.data, container, **options)
+    return next(iter(group_of(found, "log_likelihood").data_vars.values())).to_numpy()[0]
+
+
+def negative_binomial(d):
+    return stats.nbinom(d.shape, d.shape / (d.shape + np.exp(d.eta)))
+
+
+def weibull(d):
+    from scipy.special import gamma
+
+    return stats.weibull_min(d.shape, scale=np.exp(d.eta) / gamma(1 + 1 / d.shape))
+
+
+def zero_inflated(d, base, y):
+    return np.where(
+        y == 0, np.log(d.zi + (1 - d.zi) * base.pmf(0)), np.log1p(-d.zi) + base.logpmf(y)
+    )
+
+
+def hurdle(d, base, y):
+    above = np.log1p(-d.hu) + base.logpmf(y) - base.logsf(0)
+    return np.where(y == 0, np.log(d.hu), above)
+
+
+def ordered(d, y):
+    """Differences of the logistic distribution function at thresholds."""
+    cuts = np.pad(d.parameters["Intercept"], ((0, 0), (1, 1)), constant_values=np.nan)
+    cuts[:, 0], cuts[:, -1] = -np.inf, np.inf
+    return np.log(expit(cuts[:, y] - d.eta) - expit(cuts[:, y - 1] - d.eta))
+
+
+def _p(d):
+    return expit(d.eta)
+
+
+TRIALS = FRAME.trials.to_numpy()
+DENSITIES = {
+    "gaussian": lambda d, y: stats.norm(d.eta, d.sigma).logpdf(y),
+    "student": lambda d, y: stats.t(d.nu, d.eta, d.sigma).logpdf(y),
+    "lognormal": lambda d, y: stats.lognorm(d.sigma, scale=np.exp(d.eta)).logpdf(y),
+    "bernoulli": lambda d, y: stats.bernoulli(_p(d)).logpmf(y),
+    "binomial": lambda d, y: stats.binom(TRIALS, _p(d)).logpmf(y),
+    "beta_binomial": lambda d, y: stats.betabinom(
+        TRIALS, d.phi * _p(d), d.phi * (1 - _p(d))
+    ).logpmf(y),
+    "poisson": lambda d, y: stats.poisson(np.exp(d.eta)).logpmf(y),
+    "negbinomial": lambda d, y: negative_binomial(d).logpmf(y),
+    "zero_inflated_poisson": lambda d, y: zero_inflated(d, stats.poisson(np.exp(d.eta)), y),
+    "zero_inflated_negbinomial": lambda d, y: zero_inflated(d, negative_binomial(d), y),
+    "hurdle_poisson": lambda d, y: hurdle(d, stats.poisson(np.exp(d.eta)), y),
+    "hurdle_negbinomial": lambda d, y: hurdle(d, negative_binomial(d), y),
+    "gamma": lambda d, y: stats.gamma(d.shape, scale=np.exp(d.eta) / d.shape).logpdf(y),
+    "weibull": lambda d, y: weibull(d).logpdf(y),
+    "exponential": lambda d, y: stats.expon(scale=np.exp(d.eta)).logpdf(y),
+    "beta": lambda d, y: stats.beta(d.phi * _p(d), d.phi * (1 - _p(d))).logpdf(y),
+    "cumulative": lambda d, y: ordered(d, y),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("family", DENSITIES)
+def test_the_density_of_a_row(family, weighted):
+    """Of programs with weights too, whose log_lik has none."""
+    assert DENSITIES.keys() == OUTCOMES.keys() == sc.formulas.FAMILIES.keys()
+    left = OUTCOMES[family]
+    if weighted:
+        left += " + weights(w)" if "|" in left else " | weights(w)"
+    d = drawn(f"{left} ~ x", family)
+    y = FRAME[family].to_numpy()
+    options = {"weights": "frequency"} if weighted else {}
+    expected = np.repeat(DENSITIES[family](d, y), FRAME.w if weighted else 1, axis=1)
+    np.testing.assert_allclose(by_stan(d, **options), expected, rtol=1e-9, atol=1e-9)
+
+
+FAMILIES = {
+    "gaussian": lambda d: stats.norm(d.eta, d.sigma),
+    "student": lambda d: stats.t(d.nu, d.eta, d.sigma),
+    "lognormal": lambda d: stats.lognorm(d.sigma, scale=np.exp(d.eta)),
+    "gamma": lambda d: stats.gamma(d.shape, scale=np.exp(d.eta) / d.shape),
+    "weibull": weibull,
+    "exponential": lambda d: stats.expon(scale=np.exp(d.eta)),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_density_of_a_censored_row(family):
+    """What is known is the probability of the tail, or of the interval."""
+    d = drawn("weibull | cens(code, upper) ~ x", family)
+    y, there = FRAME.weibull.to_numpy(), FAMILIES[family](d)
+    upper = FRAME.upper.to_numpy()
+    low = there.cdf(y) < 0.5
+    between = np.where(low, there.cdf(upper) - there.cdf(y), there.sf(y) - there.sf(upper))
+    expected = np.select(
+        [FRAME.code == 1, FRAME.code == -1, FRAME.code == 2],
+        [there.logsf(y), there.logcdf(y), np.log(between)],
+        there.logpdf(y),
+    )
+    np.testing.assert_allclose(by_stan(d), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.array(["none", "right", "left"])[FRAME.code % 3],
+        np.array([0.0, 1.0, -1.0])[FRAME.code % 3],
+    ],
+    ids=["text", "numbers"],
+)
+def test_censoring_without_intervals(codes):
+    one = drawn("weibull | cens(c) ~ x", "weibull", FRAME.assign(c=codes))
+    expected = np.array([0, 1, -1])[FRAME.code % 3]
+    np.testing.assert_array_equal(one.regression.data["cens"], expected)
+    assert "rcens" not in one.regression.program
+    y, there = FRAME.weibull.to_numpy(), weibull(one)
+    log_lik = [there.logsf(y), there.logcdf(y)]
+    log_lik = np.select([expected == 1, expected == -1], log_lik, there.logpdf(y))
+    np.testing.assert_allclose(by_stan(one), log_lik, rtol=1e-8, atol=1e-9)
+
+
+def test_upper_limits_may_be_an_expression_and_lack_values():
+    """Where the outcome is no interval; the columns of others may not."""
+    one = drawn("weibull | cens(code, upper) ~ x", "weibull").regression
+    two = drawn(
+        "weibull | cens(code, 3 + width) ~ x", "weibull", FRAME.assign(width=FRAME.upper - 3)
+    )
+    np.testing.assert_allclose(one.data["rcens"], two.regression.data["rcens"])
+    assert one.left_out == two.regression.left_out == 0
+    assert np.all(one.data["rcens"][FRAME.code != 2] == 0)
+    with pytest.warns(UserWarning, match="missing value in 'upper'"):
+        made = sc.regression("weibull | cens(code, upper) ~ x + upper", FRAME, family="weibull")
+    assert made.data["N"] == np.sum(FRAME.code == 2)
+
+
+def test_flags_are_censored_on_the_right():
+    made = sc.regression(
+        "weibull | cens(late) ~ x", FRAME.assign(late=FRAME.code > 0), family="weibull"
+    )
+    np.testing.assert_array_equal(made.data["cens"], (FRAME.code > 0).astype(int))
+
+
+def test_weights_are_those_of_rows_repeated():
+    """The posterior density, and the default priors apart, which are of the table's rows."""
+    priors = {"b": "normal(0, 1)", "Intercept": "normal(0, 1)"}
+    both = []
+    for formula, frame in (
+        ("poisson | weights(w) ~ x + (1 | g)", FRAME),
+        ("poisson ~ x + (1 | g)", FRAME.loc[np.repeat(FRAME.index, FRAME.w)]),
+    ):
+        made = sc.regression(formula, frame, family="poisson", priors=priors, engine="stanli")
+        data = dict(made.data)
+        if "weights" not in data:  # centred as the rows once
+            data["Xc"] = data["Xc"] + data["means_X"] - FRAME.x.mean()
+        with made.model as model:
+            theta = np.random.default_rng(0).normal(0, 0.3, (4, 1 + 1 + 1 + 5))
+            full = model._session.full_data(model.read(data))
+            both.append(full.log_density(theta))
+    np.testing.assert_allclose(both[0] - both[0][0], both[1] - both[1][0], rtol=1e-9)
+
+
+def test_arguments_are_columns_numbers_or_expressions():
+    one = sc.regression("beta_binomial | trials(9) ~ x", FRAME, family="beta_binomial").data
+    np.testing.assert_array_equal(one["trials"], 9)
+    two = sc.regression("gaussian | weights(w / 2 + np.abs(z)) ~ x", FRAME).data
+    np.testing.assert_allclose(two["weights"], FRAME.w / 2 + np.abs(FRAME.z))
+    three = sc.regression("gaussian|weights(`a b`) ~ x", FRAME.assign(**{"a b": FRAME.w})).data
+    np.testing.assert_array_equal(three["weights"], FRAME.w)
+    prop = sc.regression("prop(binomial, trials) | weights(w) ~ x", FRAME, family="binomial").data
+    np.testing.assert_array_equal(prop["trials"], FRAME.trials)
+    assert "weights" in prop
+
+
+def test_other_rows_may_lack_what_stands_beside_the_outcome():
+    made = sc.regression(
+        "weibull | weights(w) + cens(code, upper) ~ x + (1 | g)", FRAME, family="weibull"
+    )
+    known = made.rows(FRAME.iloc[:8])
+    for name in ("weights", "cens", "rcens", "Y"):
+        np.testing.assert_array_equal(known[name], made.data[name][:8])
+    unknown = made.rows(FRAME[["x", "g"]].iloc[:8])
+    assert not {"Y", "weights"} & unknown.keys()
+    assert np.all(unknown["cens"] == 0)
+    some = made.rows(FRAME[["x", "g", "w"]].iloc[:8])
+    np.testing.assert_array_equal(some["weights"], FRAME.w[:8])
+    trials = sc.regression("binomial | trials(trials) ~ x", FRAME, family="binomial")
+    assert trials.rows(FRAME[["x", "trials"]].iloc[:4])["trials"].shape == (4,)
+    with pytest.raises(DataError, match="no column 'trials'"):
+        trials.rows(FRAME[["x"]].iloc[:4])
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "words"),
+    [
+        ("gaussian | weights(z) ~ x", "gaussian", r"weights\(z\) is -.* finite numbers"),
+        ("gaussian | weights(f) ~ x", "gaussian", "expected numbers"),
+        ("gaussian | weights(none) ~ x", "gaussian", "0 in every row"),
+        ("binomial | trials(z + 100) ~ x", "binomial", "whole numbers of trials"),
+        ("binomial | trials(1) ~ x", "binomial", "no more successes than trials"),
+        ("weibull | cens(f) ~ x", "weibull", "has 'a'; expected none, left, right or interval"),
+        ("weibull | cens(code) ~ x", "weibull", r"expected their upper limits, cens\(c, upper\)"),
+        ("weibull | cens(code, none) ~ x", "weibull", "expected a larger one"),
+        ("weibull | cens(code, empty) ~ x", "weibull", "finite upper limits"),
+        ("poisson | trials(9) ~ x", "poisson", "only binomial and beta_binomial"),
+        ("gaussian | weights(nothere) ~ x", "gaussian", "no column 'nothere'"),
+    ],
+)
+def test_what_stands_beside_the_outcome_is_checked(formula, family, words):
+    with pytest.raises(DataError, match=words):
+        sc.regression(formula, FRAME.assign(none=0, empty=np.nan), family=family)
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "words"),
+    [
+        (
+            "poisson | cens(code) ~ x",
+            "poisson",
+            "cannot be censored; cens\\(\\) goes with gaussian",
+        ),
+        ("gaussian | w ~ x", "gaussian", "has 'w' beside its outcome; expected weights"),
+        ("gaussian | weight(w) ~ x", "gaussian", "expected weights"),
+        ("gaussian | weights(w, scale = TRUE) ~ x", "gaussian", "the option 'scale = TRUE'"),
+        ("gaussian | weights() ~ x", "gaussian", r"weights takes 1 argument"),
+        ("gaussian | weights(w) | cens(code) ~ x", "gaussian", r"join with \+"),
+        ("gaussian | weights(w) + weights(w) ~ x", "gaussian", "has weights twice"),
+        ("prop(binomial, 9) | trials(9) ~ x", "binomial", "trials twice"),
+    ],
+)
+def test_what_stands_beside_the_outcome_is_read(formula, family, words):
+    with pytest.raises(OptionError, match=words):
+        sc.regression(formula, FRAME, family=family)
+
+
+def test_weights_are_no_option_of_fit():
+    with pytest.raises(OptionError, match=r"write them in the formula, 'y \| weights\(w\) ~ x'"):
+        sc.regression("gaussian ~ x", FRAME).fit(weights=FRAME.w)
+
+
+@pytest.mark.fit
+def test_censored_and_weighted_rows_have_the_posterior_of_the_quadrature():
+    """Exponential times: log p = Σ w (-d η - y e^-η), with d = 1 where y is known."""
+    rng = np.random.default_rng(1)
+    time, limit = rng.exponential(3.0, 4_000), rng.exponential(6.0, 4_000)
+    frame = pd.DataFrame({"y": np.minimum(time, limit), "late": limit < time})
+    frame["w"] = rng.integers(0, 4, 4_000)
+    made = sc.regression("y | weights(w) + cens(late) ~ 1", frame, family="exponential")
+    location, scale = map(float, made.priors["Intercept"][:-1].split(", ")[1:])
+    eta = np.linspace(0.8, 1.4, 20_001)
+    known, total = frame.w @ ~frame.late, frame.w @ frame.y
+    log = stats.t.logpdf(eta, 3, location, scale) - known * eta - total * np.exp(-eta)
+    p = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
+    mean = p @ eta
+    sd = np.sqrt(p @ (eta - mean) ** 2)
+    fit = made.fit(seed=1, show_progress=False)
+    assert fit.certificate.verdict == "certified"
+    found = fit.summary(["Intercept"]).iloc[0]
+    assert found["mean"] == pytest.approx(mean, abs=0.1 * sd)
+    assert found["sd"] == pytest.approx(sd, rel=0.08)
