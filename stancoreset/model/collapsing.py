@@ -132,9 +132,12 @@ class _Search:
         _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
         count = _DRAWS if final else _SEARCH
         collapsed = sample_collapsed(density, inner, point, width, count, seed, final=final)
+        psi = self.finite(collapsed.draws)
+        if not np.any(np.ptp(psi, axis=0) > 0):
+            raise ReferenceFitError("what the rows see does not vary over the draws")
         # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
-        return _Turn(expansion, collapsed, self.finite(collapsed.draws), mean)
+        return _Turn(expansion, collapsed, psi, mean)
 
     def finite(self, draws: Float) -> Float:
         """ψ at draws, (S, P) → (S, p); a `ControlError` names what is not finite."""

@@ -113,24 +113,29 @@ class Settling:
         reason = ""
         if collapses and (self.session.likelihood is not self.session or self._are_scaled):
             try:
-                return collapsed_reference(
-                    self.session, self.checked, self.full, self.count, self.seed
-                )
+                return self._collapsed()
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
-        found = self.from_reference(fit())
-        return replace(found, by_chains=reason) if found.method == SETTLED else found
+        return self.from_reference(fit(), reason)
 
-    def from_reference(self, reference: Reference) -> Reference:
-        """Settle from a reference; it stays if it is good, and with a reason if that fails."""
+    def from_reference(self, reference: Reference, by_chains: str = "") -> Reference:
+        """Settle from a reference; it stays if it is good, and with a reason if that fails.
+
+        `by_chains` says why the collapsed sampler made no draws, if it was tried.
+        """
         try:
             view = view_of(self.session, self.checked, self.full, reference)
             expansion = view.session.expand(view.full, view.reference)
             if view.reference is reference and expansion.gap(reference) <= _GOOD:
                 return reference
-            best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
-            found = self._reference(view.full, best)
+            try:
+                if by_chains:
+                    raise ReferenceFitError(by_chains)
+                found = self._collapsed()
+            except StancoresetError as error:
+                best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
+                found = replace(self._reference(view.full, best), by_chains=_clause(error))
             return replace(found, elsewhere=reference.elsewhere)
         except StancoresetError as error:
             return replace(reference, unsettled=_clause(error))
@@ -139,6 +144,9 @@ class Settling:
         """A reference of values of ψ, the first of which are evaluated."""
         looked_at = finite_log_likelihood(full, psi[:_LOOKED_AT])
         return of_psi(psi, looked_at, full, self.seed)
+
+    def _collapsed(self) -> Reference:
+        return collapsed_reference(self.session, self.checked, self.full, self.count, self.seed)
 
     @property
     def _are_scaled(self) -> bool:

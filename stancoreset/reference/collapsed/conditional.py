@@ -130,10 +130,11 @@ class Conditional:
         )
         psi, jacobians = self._of_psi.forward(density.seen, points)
         gradient = density.quadratic(psi)[1]
-        known = np.empty(0)
+        known: Float | None = None
         for k in range(len(points)):
             jacobian, prior = jacobians(k), priors(k)
-            if not np.array_equal(known, jacobian.data):  # of centred effects it is always the same
+            # Of centred effects it is always the same.
+            if known is None or not np.array_equal(known, jacobian.data):
                 known, bent = jacobian.data, jacobian.T @ (density.curvature @ jacobian)
             dense = not is_sparse(bent)
             hessian = bent - (prior.toarray() if dense else prior)
