@@ -131,7 +131,16 @@ class _Search:
         inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
         _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
         count = _DRAWS if final else _SEARCH
-        collapsed = sample_collapsed(density, inner, point, width, count, seed, final=final)
+        collapsed = sample_collapsed(
+            density,
+            inner,
+            point,
+            width,
+            count,
+            seed,
+            final=final,
+            before=None if before is None else before.collapsed,
+        )
         psi = self.finite(collapsed.draws)
         if not np.any(np.ptp(psi, axis=0) > 0):
             raise ReferenceFitError("what the rows see does not vary over the draws")

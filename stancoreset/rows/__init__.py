@@ -6,7 +6,7 @@ evaluates the author's own program on all rows.
 
 from __future__ import annotations
 
-from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, entries, is_sparse
+from stancoreset.rows.blocks import MANY, AnyMatrix, BlockFactor, Blocks, Matrix, entries, is_sparse
 from stancoreset.rows.costs import Costs, CountedDensity, CountedRows
 from stancoreset.rows.directions import Directions, dependencies
 from stancoreset.rows.distributed import Distributed
@@ -32,6 +32,7 @@ __all__ = [
     "TOLERANCE",
     "AnyMatrix",
     "ArrayChunks",
+    "BlockFactor",
     "Blocks",
     "Costs",
     "CountedDensity",

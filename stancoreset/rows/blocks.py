@@ -31,12 +31,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.sparse.csgraph import connected_components
 
 from stancoreset.engines import Float
 
-__all__ = ["MANY", "AnyMatrix", "Blocks", "Matrix", "entries", "is_sparse"]
+__all__ = ["MANY", "AnyMatrix", "BlockFactor", "Blocks", "Matrix", "entries", "is_sparse"]
 
 #: Smallest number of coordinates at which blocks are looked for: below, a dense matrix costs less.
 MANY = 150
@@ -209,6 +209,25 @@ class Blocks:
         """
         return self._assembled(*self._inverse(precision))
 
+    def factor(self, precision: Matrix) -> BlockFactor:
+        """A factor that keeps what is sparse of a block arrow; errors are those of `root`."""
+        shared, local = self.shared, self.local
+        place = np.empty(len(self.group), dtype=np.intp)
+        place[local] = np.arange(len(local))
+        pieces = [
+            (_inverse_roots(own), place[block][:, :, None], place[block][:, None, :])
+            for block, own in self._own(precision)
+        ]
+        placed = [np.broadcast_arrays(*piece) for piece in pieces]
+        values, rows, columns = (np.concatenate([p[k].ravel() for p in placed]) for k in range(3))
+        root = Matrix((values, (rows, columns)), shape=(len(local), len(local)))
+        whole: AnyMatrix = precision[:, shared].tocsr()
+        cross = Matrix(whole[local])
+        along = Matrix(root.T @ cross)
+        schur = whole[shared].toarray() - (along.T @ along).toarray()
+        lower = cholesky(schur, lower=True) if len(shared) else schur
+        return BlockFactor(self, root, cross, lower)
+
     def variances(self, precision: Matrix) -> Float:
         """Diagonal of the inverse of a block arrow, (P,); errors are those of `root`."""
         root, parts = self._inverse(precision)
@@ -314,6 +333,59 @@ class Blocks:
         values, rows, columns = (np.concatenate([p[k].ravel() for p in placed]) for k in range(3))
         there = values != 0
         return Matrix((values[there], (rows[there], columns[there])), shape=(size, size))
+
+
+@dataclass(frozen=True)
+class BlockFactor:
+    """A factored block arrow Q, by its groups and the Schur complement of what they share.
+
+    Attributes
+    ----------
+    blocks : Blocks
+    root : sparse matrix, shape (l, l)
+        W with W Wᵀ the inverse of the groups' own blocks, D⁻¹.
+    cross : sparse matrix, shape (l, G)
+        C, between the groups' coordinates and the shared ones.
+    lower : ndarray, shape (G, G)
+        L with L Lᵀ = A − Cᵀ D⁻¹ C.
+    """
+
+    blocks: Blocks = field(repr=False)
+    root: Matrix = field(repr=False)
+    cross: Matrix = field(repr=False)
+    lower: Float = field(repr=False)
+
+    @property
+    def log_det(self) -> float:
+        """log det Q."""
+        own = np.sum(np.log(np.abs(self.root.diagonal())))
+        return 2.0 * float(np.sum(np.log(np.diag(self.lower))) - own)
+
+    def solve(self, slope: Float) -> Float:
+        """Q⁻¹ times a vector, (P,)."""
+        shared, local = self.blocks.shared, self.blocks.local
+        own = self._by_own(slope[local])
+        found = np.empty_like(slope)
+        rest = slope[shared] - self.cross.T @ own
+        found[shared] = cho_solve((self.lower, True), rest) if len(shared) else rest
+        found[local] = own - self._by_own(self.cross @ found[shared])
+        return found
+
+    def spread(self, noise: Float) -> Float:
+        """Draws of N(0, Q⁻¹) from standard normal ones, (S, P) → (S, P)."""
+        shared, local = self.blocks.shared, self.blocks.local
+        found = np.empty_like(noise)
+        if len(shared):
+            found[:, shared] = solve_triangular(
+                self.lower, noise[:, shared].T, lower=True, trans="T"
+            ).T
+        by_shared = self._by_own(self.cross @ found[:, shared].T)
+        found[:, local] = (self.root @ noise[:, local].T - by_shared).T
+        return found
+
+    def _by_own(self, values: Float) -> Float:
+        """D⁻¹ times a vector or matrix."""
+        return np.asarray(self.root @ (self.root.T @ values))
 
 
 def _stacked(blocks: Float) -> Float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from stancoreset.engines import Float
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.laplace import gaussian_at
-from stancoreset.rows import AnyMatrix, Blocks, Directions, dependencies, is_sparse
+from stancoreset.rows import AnyMatrix, BlockFactor, Blocks, Directions, dependencies, is_sparse
 
 __all__ = ["Conditional", "Given"]
 
@@ -36,14 +37,14 @@ class Given:
     ----------
     mean : ndarray, shape (dim u,)
         m(h).
-    factor : Factor
+    factor : DenseFactor or BlockFactor
         Of H(h).
     peak : float
         f(h, m(h)).
     """
 
     mean: Float = field(repr=False)
-    factor: Factor = field(repr=False)
+    factor: AnyFactor = field(repr=False)
     peak: float
 
     @property
@@ -75,17 +76,25 @@ class Conditional:
     width: Float = field(repr=False)
     seed: int = 0
 
-    def given(self, h: Float) -> list[Given | None]:
-        """u given each of some h, (K, dim h); None where H is not positive definite."""
-        found: list[Given | None] = []
-        at_once = max(1, _BATCH // (self.density.n_params * self._directions))
-        for start in range(0, len(h), at_once):
-            found += self._given(h[start : start + at_once])
-        return found
+    def given(self, h: Float) -> Iterator[Given | None]:
+        """u given each of some h, (K, dim h), one by one; None where H is not positive definite.
+
+        A factor may fill megabytes: they are not held together.
+        """
+        for one in h:
+            (mean, (factor, _), peak) = next(iter(self._evaluated(one[None])))
+            known = factor is not None and np.isfinite(peak)
+            yield Given(mean, factor, peak) if known else None
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""
-        return np.array([-np.inf if g is None else g.log_marginal for g in self.given(h)])
+        at_once = max(1, _BATCH // (self.density.n_params * self._directions))
+        found = [
+            peak - 0.5 * log_det
+            for start in range(0, len(h), at_once)
+            for _, (_, log_det), peak in self._evaluated(h[start : start + at_once])
+        ]
+        return np.array(found)
 
     def require_proper(self, h: Float) -> None:
         """Raise a `ReferenceFitError` that names what is flat in u, if H(h) is not definite."""
@@ -105,22 +114,20 @@ class Conditional:
         points[:, ~self.inner] = h
         return points
 
-    def _given(self, h: Float) -> list[Given | None]:
+    def _evaluated(self, h: Float) -> Iterator[tuple[Float, tuple[AnyFactor | None, float], float]]:
+        """m(h), H(h)'s factor and its log det, and f(h, m(h)); the factor of a single h only."""
         points = self._points(h)
-        factors: list[Factor | None] = []
+        factors: list[tuple[AnyFactor | None, float]] = []
         for point, (hessian, slope) in zip(points, self._curvatures(points), strict=True):
             try:
-                factor = Factor.of(hessian, self._blocks)
+                factor = _factored(hessian, self._blocks)
             except (LinAlgError, ValueError):
-                factors.append(None)
+                factors.append((None, np.inf))
                 continue
             point[self.inner] += factor.solve(slope)
-            factors.append(factor)
+            factors.append((factor if len(h) == 1 else None, factor.log_det))
         peaks = self.density.log_density(points)
-        return [
-            None if factor is None or not np.isfinite(peak) else Given(mean, factor, float(peak))
-            for factor, mean, peak in zip(factors, points[:, self.inner], peaks, strict=True)
-        ]
+        return zip(points[:, self.inner], factors, map(float, peaks), strict=True)
 
     def _curvatures(self, points: Float) -> Iterator[tuple[AnyMatrix, Float]]:
         """H and the gradient of f along u at each of some points."""
@@ -170,27 +177,23 @@ class Conditional:
 
 
 @dataclass(frozen=True)
-class Factor:
+class DenseFactor:
     """A factored precision matrix H.
 
     Attributes
     ----------
     scale : ndarray, shape (d,)
         Square roots of H's diagonal.
-    lower : ndarray or sparse matrix, shape (d, d)
-        L with H = D L Lᵀ D, D = diag(scale); for groups F with F Fᵀ = H⁻¹, whose diagonal blocks
-        are triangular.
+    lower : ndarray, shape (d, d)
+        L with H = D L Lᵀ D, D = diag(scale).
     """
 
-    scale: Float | None = field(repr=False)
-    lower: AnyMatrix = field(repr=False)
+    scale: Float = field(repr=False)
+    lower: Float = field(repr=False)
 
     @classmethod
-    def of(cls, precision: AnyMatrix, blocks: Blocks | None) -> Factor:
+    def of(cls, precision: Float) -> DenseFactor:
         """Factor a matrix; raise a `LinAlgError` if it is not positive definite."""
-        if blocks is not None:
-            return cls(None, blocks.root(precision))
-        precision = _dense(precision)
         scale = np.sqrt(np.diag(precision))
         if not np.all(scale > 0):  # nor if one is not a number
             raise LinAlgError("a diagonal entry is not positive")
@@ -199,24 +202,25 @@ class Factor:
     @property
     def log_det(self) -> float:
         """log det H."""
-        diagonal = self.lower.diagonal()
-        if self.scale is None:
-            return -2.0 * float(np.sum(np.log(np.abs(diagonal))))
-        return 2.0 * float(np.sum(np.log(diagonal)) + np.sum(np.log(self.scale)))
+        return 2.0 * float(np.sum(np.log(self.lower.diagonal())) + np.sum(np.log(self.scale)))
 
     def solve(self, slope: Float) -> Float:
         """H⁻¹ times a vector (d,)."""
-        if self.scale is None:
-            return np.asarray(self.lower @ (self.lower.T @ slope))
         return np.asarray(cho_solve((self.lower, True), slope / self.scale) / self.scale)
 
     def spread(self, noise: Float) -> Float:
         """Draws of N(0, H⁻¹) from standard normal ones, (S, d) → (S, d)."""
-        if self.scale is None:
-            return np.asarray(noise @ self.lower.T)
         return np.asarray(
             solve_triangular(self.lower, noise.T, lower=True, trans="T").T / self.scale
         )
+
+
+AnyFactor: TypeAlias = DenseFactor | BlockFactor
+
+
+def _factored(precision: AnyMatrix, blocks: Blocks | None) -> AnyFactor:
+    """Factor H; raise a `LinAlgError` if it is not positive definite."""
+    return DenseFactor.of(_dense(precision)) if blocks is None else blocks.factor(precision)
 
 
 def _dense(matrix: AnyMatrix) -> Float:

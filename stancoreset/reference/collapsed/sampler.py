@@ -35,6 +35,8 @@ _SEARCH, _FINAL = (2, 15, 10), (3, 40, 25)
 # Largest k̂, and smallest effective number for each hyperparameter, of the weights of h; a share
 # of effective draws at which k̂, which does not know how little weights vary, is not asked.
 _KHAT, _EFFECTIVE, _EVEN = 0.7, 10.0, 0.5
+# Effective draws for each hyperparameter that show where its next ones are.
+_KNOWN = 10.0
 # Largest standard deviation of what is not quadratic in u, in nats.
 _REMAINDER = 0.7
 
@@ -75,6 +77,7 @@ def sample_collapsed(
     seed: int,
     *,
     final: bool = False,
+    before: CollapsedDraws | None = None,
 ) -> CollapsedDraws:
     """Draw independently from prior × quadratic.
 
@@ -90,6 +93,8 @@ def sample_collapsed(
     seed : int
     final : bool
         Whether the draws are a reference, or show where the next quadratic belongs.
+    before : CollapsedDraws, optional
+        Draws of a similar quadratic, whose h are where these are.
 
     Raises
     ------
@@ -107,7 +112,10 @@ def sample_collapsed(
     conditional = Conditional(density, inner, point, width, seed)
     found = None
     if outer:
-        found = _hyperparameters(conditional, point[~inner], rng, final=final)
+        known = None
+        if before is not None and np.array_equal(before.inner, inner):
+            known = before.hyperparameters
+        found = _hyperparameters(conditional, point[~inner], known, rng, final=final)
         which = found.resample(count, rng)
     else:
         which = np.zeros(count, dtype=np.intp)
@@ -140,13 +148,21 @@ def sample_collapsed(
 
 
 def _hyperparameters(
-    conditional: Conditional, start: Float, rng: np.random.Generator, *, final: bool
+    conditional: Conditional,
+    start: Float,
+    known: WeightedDraws | None,
+    rng: np.random.Generator,
+    *,
+    final: bool,
 ) -> WeightedDraws:
-    """Weighted draws of h."""
-    if not np.isfinite(conditional.log_marginal(start[None])[0]):
-        conditional.require_proper(start)
+    """Weighted draws of h, from their mode or near those that are known."""
     size = len(start)
-    mode, cov = find_mode(conditional.log_marginal, start)
+    if known is not None and known.ess >= _KNOWN * size:
+        mode, cov = known.mean, known.cov
+    else:
+        if not np.isfinite(conditional.log_marginal(start[None])[0]):
+            conditional.require_proper(start)
+        mode, cov = find_mode(conditional.log_marginal, start)
 
     def sound(found: WeightedDraws) -> bool:
         even = found.ess >= _EVEN * len(found.points)

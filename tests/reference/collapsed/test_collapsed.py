@@ -215,7 +215,7 @@ def test_groups_are_factored_as_an_arrow():
             Prior(names, value), lambda x: x[:, 1:], np.zeros(1 + size), slope, matrix
         )
         conditional = Conditional(density, inner, np.zeros(2 + size), np.ones(2 + size))
-        found.append(conditional.given(np.array([[-0.3], [0.4]])))
+        found.append(list(conditional.given(np.array([[-0.3], [0.4]]))))
     for dense, sparse in zip(*found, strict=True):
         assert np.isclose(dense.log_marginal, sparse.log_marginal)
         assert np.allclose(dense.mean, sparse.mean)
