@@ -333,6 +333,11 @@ class Rows:
         return rowwise(e.type.rank - 1, stat) if left.kind == "free" else join(left, right)
 
     def index(self, e: n.Index) -> Dep:
+        match e:
+            case n.Index(base=n.Call(name="dims", args=(x,)), indices=(n.Single(n.IntLit(text=k)),)):
+                sized = self.of(x)
+                if sized.kind == "rowwise" and not names_in(x) & self.optional:
+                    return COUNT if int(k) == sized.axis + 1 else FREE
         base = self.of(e.base)
         result, axis_out, stat = FREE, -1, base.stat
         out = 0

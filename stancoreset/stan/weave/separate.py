@@ -388,9 +388,7 @@ class Flow:
             counted = [k for k, e in enumerate(s.size.dims) if self.rows.of(e).kind == "count"]
             self.env[s.name] = replace(UNSET, axis=counted[0]) if counted else UNSET
             return Proven(s)
-        dep = self.guarded(self.rows.of(s.value), s.value)
-        if dep.kind == "free" and _is_zero(s.value):
-            dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
+        dep = _from_zero(self.guarded(self.rows.of(s.value), s.value), s.value, s.type)
         self.env[s.name] = self.kept_count(dep, s.value, s.type)
         return self.holding(s, s.name, s.value)
 
@@ -411,6 +409,8 @@ class Flow:
         value = self.guarded(self.rows.of(written), written)
         if self.place.repeats and name in self.place.once and value.kind != "coupled":
             value = self.place.repeats
+        if isinstance(s.target, n.Var):
+            value = _from_zero(value, written, s.target.type)
         value = self.kept_count(value, written, s.target.type)
         old = self.env.get(name, UNSET)
         whole = replace(s, value=written)
@@ -833,6 +833,11 @@ def _new_coupling(
             lines = [s.line for s in writes if name in {v.name for v in target_vars(s.target)}]
             return WeaveError(lines[0] if lines else 0, now.why, advice=now.advice)
     return None
+
+
+def _from_zero(dep: Dep, value: n.Expr, kind: n.Type) -> Dep:
+    """`dep`, or that of nothing yet where a number starts from zero, to which rows may be added."""
+    return UNSET if dep.kind == "free" and kind == n.REAL and _is_zero(value) else dep
 
 
 def _is_zero(e: n.Expr) -> bool:
