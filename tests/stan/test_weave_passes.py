@@ -5,6 +5,8 @@ What a pass that rewrites has made is compared with what it was given by their d
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -300,3 +302,34 @@ def test_every_pass_has_a_fixture():
     proofs = {"freeze", "separate", "one_row", "reach"}  # of `CENTRED`
     for name in (p.__name__ for p in weaving.PASSES):
         assert parts.get(name, {name}) <= REWRITES.keys() | proofs, name
+
+
+# ---- what ends without an answer of a pass -----------------------------------------------------
+
+
+def test_a_fault_of_a_pass_is_a_refusal_that_names_it(monkeypatch):
+    """No foreign exception leaves the weaver."""
+
+    def fault(draft):
+        raise IndexError("tuple index out of range")
+
+    passes = (weaving.PASSES[0], fault, *weaving.PASSES[1:])
+    monkeypatch.setattr(weaving, "PASSES", passes)
+    with pytest.raises(WeaveError, match="failed on this program with IndexError.*report it"):
+        weaving.weave(CENTRED, "N")
+
+
+def test_a_search_that_takes_long_ends_in_a_refusal(monkeypatch):
+    monkeypatch.setattr(weaving, "SECONDS", -1.0)
+    with pytest.raises(WeaveError, match="too large for its rows to be told apart in time.*obs="):
+        weaving.weave(CENTRED)
+
+
+def test_loops_in_loops_are_walked_once_for_what_they_find():
+    """Twelve loops in each other took four to the power of twelve walks."""
+    loops = "".join(f"for (i{k} in 1:K) " for k in range(12))
+    code = f"""data {{ int N; int K; vector[N] y; }} parameters {{ real a; }}
+model {{ real b = 0; real c = a; {loops} {{ b = c; c = b + a; }} y ~ normal(b, 1); }}"""
+    began = time.process_time()
+    assert weaving.weave(code).obs == "N"
+    assert time.process_time() - began < 5

@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
-from stancoreset.errors import WeaveError
+from stancoreset.errors import StancoresetError, WeaveError
 from stancoreset.stan.syntax import declarations, expression, parse
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import with_entries_summed
@@ -32,7 +33,7 @@ from stancoreset.stan.weave.axis import CountsError, choose
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
-from stancoreset.stan.weave.draft import Draft, Entry, Pass, through
+from stancoreset.stan.weave.draft import Draft, Entry, OutOfTimeError, Pass, through
 from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
@@ -129,6 +130,8 @@ _SPELLED, _READ, _ROWS = map(PASSES.index, (with_densities_written_out, with_row
 SPELLINGS = PASSES[_SPELLED:_READ]
 #: Those that read a refused program in another way: one at most is taken, in the order tried.
 READINGS = PASSES[_READ:_ROWS]
+#: How long readings are tried: every program is woven or refused within 20 seconds.
+SECONDS = 12.0
 #: Those that weave along one count.
 ALONG_ONE_COUNT = PASSES[_ROWS:]
 
@@ -180,12 +183,29 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = through(PASSES[:_SPELLED], Draft(program))
-    draft = _named(draft, obs)
+    draft = Draft(program, until=monotonic() + SECONDS)
+    try:
+        return _found(draft, obs)
+    except StancoresetError:
+        raise
+    except Exception as error:  # a fault of ours is no reason to lose the program's name and line
+        raise WeaveError(
+            0,
+            f"the weaver failed on this program with {type(error).__name__}: {error}",
+            advice="this is a fault of stancoreset, please report it with the program; a likelihood "
+            "in one loop over all rows, `for (n in 1:N) target += …;`, avoids most of its rewriting",
+        ) from error
+
+
+def _found(draft: Draft, obs: str | None) -> Woven:
+    """The first reading of a program that can be woven; else why it cannot as it was written."""
+    draft = _named(through(PASSES[:_SPELLED], draft), obs)
     telling: WeaveError | None = None
     for reading in _readings(draft):
         try:
             return _woven(reading)
+        except OutOfTimeError as error:
+            raise telling or error from None
         except CountsError as error:
             with suppress(WeaveError):
                 return _woven(replace(reading, counts=error.counts))
@@ -289,6 +309,8 @@ def _woven(draft: Draft) -> Woven:
                 continue
             try:
                 return woven(through(ALONG_ONE_COUNT, merged(draft, count, others)))
+            except OutOfTimeError:
+                break
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
@@ -318,6 +340,10 @@ def _proven(draft: Draft) -> Draft:
     for name in possible:
         try:
             found[name] = through(ALONG_ONE_COUNT, replace(draft, counts=(name,)))
+        except OutOfTimeError:
+            if found or not refused:
+                raise
+            break
         except WeaveError as error:
             refused[name] = error
     return choose(program, found, refused)
