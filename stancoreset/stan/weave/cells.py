@@ -295,7 +295,7 @@ class _Cells:
         return Element(own, {name: self.number(axis)}, whole).statement(s)
 
     def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
-        """The table of ``y[i]``, ``y[i, ]``, ``y[, j]`` or ``y[, j, g]``, in the loop over i or j."""
+        """The table of ``y[i]``, ``y[, j]`` or ``y[, j, g]``, in the loop over i or j."""
         if not (isinstance(e, n.Index) and isinstance(e.base, n.Var)):
             return None
         ((_, axis),) = loops.items()

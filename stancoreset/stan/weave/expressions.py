@@ -336,7 +336,9 @@ class Rows:
 
     def index(self, e: n.Index) -> Dep:
         match e:
-            case n.Index(base=n.Call(name="dims", args=(x,)), indices=(n.Single(n.IntLit(text=k)),)):
+            case n.Index(
+                base=n.Call(name="dims", args=(x,)), indices=(n.Single(n.IntLit(text=k)),)
+            ):
                 sized = self.of(x)
                 if sized.kind == "rowwise" and not names_in(x) & self.optional:
                     return COUNT if int(k) == sized.axis + 1 else FREE

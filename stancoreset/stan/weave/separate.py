@@ -58,6 +58,7 @@ __all__ = ["Flow", "NoLikelihoodError", "separate"]
 
 Parts = tuple[Proven, ...]
 
+
 @dataclass(frozen=True)
 class Place:
     """Where the walk is: what the conditions and loops around a statement say.
@@ -514,7 +515,9 @@ class Flow:
         found = [
             text(e)
             for e in n.walk(s)
-            if isinstance(e, n.Call | n.Index) and not e.type.rank and self.rows.constant(e)
+            if isinstance(e, n.Call | n.Index)
+            and not e.type.rank
+            and self.rows.constant(e)
             and self.rows.value(e).stat
         ]
         kept = [e for e in found if not any(e != other and e in other for other in found)]
@@ -764,7 +767,6 @@ class Flow:
             why = f"the function `{e.name}` combines observations: {result.why}"
             return coupled(why, result.advice)
         return FREE if result.kind == "unset" else result
-
 
     def returned_by(self, f: n.FunDef, env: dict[str, Dep]) -> Dep:
         """Dependence of what a function returns, where that of its parameters is `env`."""

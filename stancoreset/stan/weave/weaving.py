@@ -35,6 +35,7 @@ from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
 from stancoreset.stan.weave.draft import Draft, Entry, OutOfTimeError, Pass, through
 from stancoreset.stan.weave.freeze import freeze
+from stancoreset.stan.weave.gathered import with_selected_data_in_place
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
@@ -108,6 +109,7 @@ PASSES: tuple[Pass, ...] = (
     with_count,
     with_densities_written_out,
     without_local_numbers,
+    with_selected_data_in_place,
     with_slices_as_loops,
     with_rows_numbered,
     with_rows_before,
@@ -282,6 +284,8 @@ def _readings(draft: Draft) -> Iterator[Draft]:
         yield whole
     yield draft
     for spelled in _spelled(draft):
+        if spelled is not draft:
+            yield spelled
         for rewrite in READINGS:
             reading = rewrite(spelled)
             if reading is not spelled:
