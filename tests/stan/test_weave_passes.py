@@ -83,6 +83,17 @@ data { int N; vector[N] y; } parameters { real a; }
 model { for (n in 2:N) { int m = n - 1; int k = m; k += 1; y[k] ~ normal(y[m], exp(a)); } }""",
         "int k = (n - 1); k += 1; y[k] ~ normal(y[(n - 1)], exp(a));",
     ),
+    "with_selected_data_in_place": (
+        """// data: {"N": 6}
+data { int N; vector[N] x; vector[N] y; }
+transformed data {
+  int P = 0; for (n in 1:N) P += y[n] > 0; vector[P] z; array[P] int J;
+  { int k = 0; for (n in 1:N) if (y[n] > 0) { k += 1; J[k] = n; z[k] = y[n]; } }
+}
+parameters { real a; }
+model { z ~ normal(a, 1); for (k in 1:size(z)) z[k] ~ normal(a, 2); }""",
+        "model { y[J] ~ normal(a, 1); for (k in 1 : P) { y[J[k]] ~ normal(a, 2); } }",
+    ),
     "with_slices_as_loops": (
         """// data: {"I": 3, "J": 4}
 data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }
@@ -315,13 +326,13 @@ def test_a_fault_of_a_pass_is_a_refusal_that_names_it(monkeypatch):
 
     passes = (weaving.PASSES[0], fault, *weaving.PASSES[1:])
     monkeypatch.setattr(weaving, "PASSES", passes)
-    with pytest.raises(WeaveError, match="failed on this program with IndexError.*report it"):
+    with pytest.raises(WeaveError, match=r"failed on this program with IndexError.*report it"):
         weaving.weave(CENTRED, "N")
 
 
 def test_a_search_that_takes_long_ends_in_a_refusal(monkeypatch):
     monkeypatch.setattr(weaving, "SECONDS", -1.0)
-    with pytest.raises(WeaveError, match="too large for its rows to be told apart in time.*obs="):
+    with pytest.raises(WeaveError, match=r"too large for its rows to be told apart in time.*obs="):
         weaving.weave(CENTRED)
 
 

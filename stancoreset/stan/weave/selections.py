@@ -81,13 +81,13 @@ class _Spread:
         """A loop over all rows in place of one over selected rows; None for all else."""
         if not isinstance(s, n.For | n.ForEach):
             return None
-        each = isinstance(s, n.ForEach)
-        pointer = _each(s, self.pointers) if each else _counted(s, self.pointers)
+        pointers = self.pointers
+        pointer = _each(s, pointers) if isinstance(s, n.ForEach) else _counted(s, pointers)
         if pointer is None or has_own_break(s.body) or not names_in(pointer) <= self.globals:
             return s  # nor is any loop inside it
         if name_of(pointer) in self.sized:  # a loop over all rows
             return s
-        entry = s.name if each else text(_entry(pointer, s.name))
+        entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
         numbers = {entry, *_aliases(s.body, entry)}  # texts of the number of the row
         row = n.integer(self.names.loop())
         body = _renumbered(s.body, numbers, row)

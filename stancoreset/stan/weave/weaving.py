@@ -194,8 +194,9 @@ def weave(
         raise WeaveError(
             0,
             f"the weaver failed on this program with {type(error).__name__}: {error}",
-            advice="this is a fault of stancoreset, please report it with the program; a likelihood "
-            "in one loop over all rows, `for (n in 1:N) target += …;`, avoids most of its rewriting",
+            advice="this is a fault of stancoreset, please report it with the program; a "
+            "likelihood in one loop over all rows, `for (n in 1:N) target += …;`, needs the least "
+            "rewriting",
         ) from error
 
 
