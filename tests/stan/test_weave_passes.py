@@ -94,6 +94,12 @@ parameters { real a; }
 model { z ~ normal(a, 1); for (k in 1:size(z)) z[k] ~ normal(a, 2); }""",
         "model { y[J] ~ normal(a, 1); for (k in 1 : P) { y[J[k]] ~ normal(a, 2); } }",
     ),
+    "with_groups_filled_by_group": (
+        """// data: {"N": 6, "J": 2, "g": [1, 2, 2, 1, 1, 2]}
+data { int N; int J; array[N] int g; vector[N] y; } parameters { vector[J] u; }
+model { vector[J] v; for (n in 1:N) { v[g[n]] = exp(u[g[n]]); y[n] ~ normal(v[g[n]], 1); } }""",
+        "for (j in 1 : J) { v[j] = exp(u[j]); } for (n in 1 : N) { y[n] ~ normal(v[g[n]], 1); }",
+    ),
     "with_slices_as_loops": (
         """// data: {"I": 3, "J": 4}
 data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }

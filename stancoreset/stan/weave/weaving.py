@@ -30,6 +30,7 @@ from stancoreset.stan.weave.accumulators import with_entries_summed
 from stancoreset.stan.weave.advice import ALL_ROWS, AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose
+from stancoreset.stan.weave.by_group import with_groups_filled_by_group
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
@@ -110,6 +111,7 @@ PASSES: tuple[Pass, ...] = (
     with_densities_written_out,
     without_local_numbers,
     with_selected_data_in_place,
+    with_groups_filled_by_group,
     with_slices_as_loops,
     with_rows_numbered,
     with_rows_before,
