@@ -45,6 +45,7 @@ from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_row import one_row
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
+from stancoreset.stan.weave.places import with_values_at_their_places
 from stancoreset.stan.weave.positions import with_positions_found
 from stancoreset.stan.weave.products import with_products_by_row
 from stancoreset.stan.weave.reach import reach
@@ -113,6 +114,7 @@ PASSES: tuple[Pass, ...] = (
     with_selected_data_in_place,
     with_groups_filled_by_group,
     with_slices_as_loops,
+    with_values_at_their_places,
     with_rows_numbered,
     with_rows_before,
     in_long_form,

@@ -1,4 +1,4 @@
-// refuse: 6 `mu\[n - 1\]` is read in the loop over `n`
+// data: {"N": 9}
 data { int N; vector[N] y; vector[N] x; }
 parameters { real a; real b; real r; real<lower=0> s; }
 model {
