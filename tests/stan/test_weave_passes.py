@@ -110,6 +110,21 @@ model {
         "for (n in 2 : J) { y[i, n] ~ normal(y[i, n - 1] + b[n - 1], 1); } } "
         "for (i_2 in 1 : I) { for (j in 1 : J) { y[i_2, j] ~ normal(x[i_2] * b[j], 2); } }",
     ),
+    "with_values_at_their_places": (
+        """// data: {"N": 6}
+data { int N; vector[N] x; vector[N] y; } parameters { real a; }
+model {
+  vector[N] mu = a * x; matrix[N, 2] E = rep_matrix(0, N, 2); vector[N] r;
+  for (n in 1:N) {
+    r[n] = y[n] - mu[n];
+    for (i in 1:1) E[n + 1, i] = r[n + 1 - i];
+    y[n] ~ normal(mu[n] + E[n, 1], 1);
+  }
+  for (n in 2:N) y[n] ~ normal(mu[n - 1], 1);
+}""".replace("for (i in 1:1)", "for (i in 1:(n < N))"),
+        "for (i in 1 : 2) { if (n > 1) { if (i <= (n - 1 < N)) { "
+        "E_2[i] = (y[n - i] - (a * x[n - i])); } } }",
+    ),
     "with_positions_found": (
         """// data: {"N": 6, "J": 2, "s": [2, 4]}
 data { int N; int J; array[J] int s; vector[N] y; } parameters { real m; }

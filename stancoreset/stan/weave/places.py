@@ -56,9 +56,7 @@ def with_values_at_their_places(draft: Draft) -> Draft:
     model = places.statements(program.model)
     if not places.found:
         return draft
-    return replace(
-        draft, program=replace(program, transformed_parameters=parameters, model=model)
-    )
+    return replace(draft, program=replace(program, transformed_parameters=parameters, model=model))
 
 
 @dataclass
@@ -271,7 +269,9 @@ class _Places:
                 continue
             reads = [e for y in rest for e in n.walk(y) if isinstance(e, n.Index)]
             reads = [e for e in reads if name_of(e.base) == table]
-            mentions = sum(isinstance(e, n.Var) and e.name == table for y in rest for e in n.walk(y))
+            mentions = sum(
+                isinstance(e, n.Var) and e.name == table for y in rest for e in n.walk(y)
+            )
             if len(reads) != mentions or any(
                 name_of(single(e.indices[0])) != s.name for e in reads
             ):
@@ -280,9 +280,7 @@ class _Places:
             start, _, length = d.value.args
             own = n.Var(self.names.fresh(table), type=n.Type("row_vector"))
 
-            def of_own(
-                e: n.Node, table: str = table, own: n.Var = own
-            ) -> n.Node | None:
+            def of_own(e: n.Node, table: str = table, own: n.Var = own) -> n.Node | None:
                 if not (isinstance(e, n.Index) and name_of(e.base) == table):
                     return None
                 return replace(e, base=own, indices=e.indices[1:]) if e.indices[1:] else own
@@ -308,14 +306,18 @@ class _Places:
     def shifted(self, put: n.Assign, row: str, step: str) -> tuple[str, n.Decl | None]:
         """The table of ``Err[n + 1, i] = …``, and its declaration as one that begins with a number."""
         match put.target:
-            case n.Index(base=n.Var(name=table), indices=(n.Single(place), n.Single(n.Var(name=i)))):
+            case n.Index(
+                base=n.Var(name=table), indices=(n.Single(place), n.Single(n.Var(name=i)))
+            ):
                 d = self.declared.get(table)
             case _:
                 return "", None
         if d is None or i != step or text(bare(place)) != f"{row} + 1" or self.written[table] != 1:
             return "", None
         filled = isinstance(d.value, n.Call) and d.value.name == "rep_matrix"
-        return table, d if filled and isinstance(d.value, n.Call) and len(d.value.args) == 3 else None
+        return table, d if filled and isinstance(d.value, n.Call) and len(
+            d.value.args
+        ) == 3 else None
 
 
 def _at(value: n.Expr, place: n.Expr) -> n.Expr:

@@ -1,4 +1,4 @@
-// data: {"N": 11, "K": 2, "Kc": 2, "Kar": 2, "Kma": 0, "J_lag": [1, 2, 2, 2, 2, 0, 1, 2, 2, 2, 0], "prior_only": 0, "J_1": [1, 2, 3, 1, 2, 3, 1, 1, 2, 3, 3], "N_1": 3}
+// data: {"N": 11, "K": 3, "Kc": 2, "Kar": 2, "Kma": 0, "J_lag": [1, 2, 2, 2, 2, 0, 1, 2, 2, 2, 0], "prior_only": 0, "J_1": [1, 2, 3, 1, 2, 3, 1, 1, 2, 3, 3], "N_1": 3}
 // Lagged residuals as brms' ar() writes them, in two series.
 data {
   int<lower=1> N;
@@ -17,9 +17,9 @@ transformed data {
   matrix[N, Kc] Xc;
   vector[Kc] means_X;
   int max_lag = max(Kar, Kma);
-  for (i in 1:K) {
-    means_X[i] = mean(X[, i]);
-    Xc[, i] = X[, i] - means_X[i];
+  for (i in 2:K) {
+    means_X[i - 1] = mean(X[, i]);
+    Xc[, i - 1] = X[, i] - means_X[i - 1];
   }
 }
 parameters {

@@ -16,9 +16,9 @@ transformed data {
   matrix[N, Kc] Xc;
   vector[Kc] means_X;
   int max_lag = max(Kar, Kma);
-  for (i in 1:K) {
-    means_X[i] = mean(X[, i]);
-    Xc[, i] = X[, i] - means_X[i];
+  for (i in 2:K) {
+    means_X[i - 1] = mean(X[, i]);
+    Xc[, i - 1] = X[, i] - means_X[i - 1];
   }
 }
 parameters {
