@@ -267,14 +267,11 @@ class _Places:
             given = names_in(put.value) & {table, *later, *own_names}
             if d is None or given or names_in(upper) & {*own_names, *changed}:
                 continue
-            reads = [e for y in rest for e in n.walk(y) if isinstance(e, n.Index)]
-            reads = [e for e in reads if name_of(e.base) == table]
-            mentions = sum(
-                isinstance(e, n.Var) and e.name == table for y in rest for e in n.walk(y)
-            )
-            if len(reads) != mentions or any(
-                name_of(single(e.indices[0])) != s.name for e in reads
-            ):
+            below = [e for y in rest for e in n.walk(y)]
+            reads = [e for e in below if isinstance(e, n.Index) and name_of(e.base) == table]
+            own_row = all(name_of(single(e.indices[0])) == s.name for e in reads)
+            mentions = sum(isinstance(e, n.Var) and e.name == table for e in below)
+            if len(reads) != mentions or not own_row:
                 continue
             assert isinstance(d.value, n.Call)
             start, _, length = d.value.args
@@ -304,20 +301,19 @@ class _Places:
         return body
 
     def shifted(self, put: n.Assign, row: str, step: str) -> tuple[str, n.Decl | None]:
-        """The table of ``Err[n + 1, i] = …``, and its declaration as one that begins with a number."""
+        """The table of ``Err[n + 1, i] = …``, and its declaration with one number everywhere."""
         match put.target:
-            case n.Index(
-                base=n.Var(name=table), indices=(n.Single(place), n.Single(n.Var(name=i)))
-            ):
+            case n.Index(base=n.Var(name=table), indices=(place, i)):
                 d = self.declared.get(table)
             case _:
                 return "", None
-        if d is None or i != step or text(bare(place)) != f"{row} + 1" or self.written[table] != 1:
+        own = name_of(single(i)) == step and text(single(place) or n.ZERO) == f"{row} + 1"
+        if d is None or not own or self.written[table] != 1:
             return "", None
-        filled = isinstance(d.value, n.Call) and d.value.name == "rep_matrix"
-        return table, d if filled and isinstance(d.value, n.Call) and len(
-            d.value.args
-        ) == 3 else None
+        match d.value:
+            case n.Call(name="rep_matrix", args=(_, _, _)):
+                return table, d
+        return table, None
 
 
 def _at(value: n.Expr, place: n.Expr) -> n.Expr:

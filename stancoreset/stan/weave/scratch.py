@@ -17,6 +17,7 @@ from zlib import crc32
 from stancoreset.stan.data import Scope, evaluate_int
 from stancoreset.stan.syntax import (
     assigned_names,
+    bare,
     declarations,
     name_of,
     names_in,
@@ -95,9 +96,10 @@ def _ahead(s: n.Assign, env: Mapping[str, Dep]) -> bool:
     """Whether an assignment is to a row after, ``h[n + 1, i] = …``."""
     places = (single(i) for i in getattr(s.target, "indices", ()))
     return any(
-        isinstance(place, n.Binary) and place.op == "+" and env.get(name, UNSET).number
+        isinstance(place, n.Binary)
+        and place.op == "+"
+        and env.get(name_of(bare(place.left)), UNSET).number
         for place in places
-        for name in names_in(place)
     )
 
 
