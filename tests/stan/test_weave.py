@@ -665,7 +665,10 @@ def test_observations_have_a_name():
     [
         ("refuse_cox", "loop over all rows, .* rows that must stand together are one row$"),
         ("refuse_gp", r"basis functions, .* `f\[place\[n\]\]`$"),
-        ("refuse_brms_missing", "integrate them out, or leave these rows out of the data$"),
+        (
+            "refuse_missing_in_a_longer_vector",
+            "integrate them out, or leave these rows out of the data$",
+        ),
         ("refuse_ode", "solve it for each row, inside the loop over rows$"),
         ("refuse_stale_container", "declare `st` inside the loop over rows and set it there"),
         ("refuse_distance", r"as data of the row, `vector\[N\] time;`$"),
@@ -694,10 +697,10 @@ ADVISED = {
         ("real level = 0;", ""),
         ("level = b * level + x[n]", "real level = b + x[n]"),
     ),
-    "refuse_data_prior": (
+    "refuse_statistic_beside_parameters": (
         "compute the number in transformed data",
         ("parameters {", "transformed data { real m = mean(y); real v = sd(y); } parameters {"),
-        ("normal(mean(y), 10 * sd(y))", "normal(m, 10 * v)"),
+        ("normal(mean(y), s * sd(y))", "normal(m, s * v)"),
     ),
     "refuse_no_rows": ("`int N; vector[N] y;`", ("real y;", "int N; vector[N] y;")),
     "refuse_row_number": (
@@ -707,9 +710,9 @@ ADVISED = {
         ("trend(vector x,", "trend(vector x, vector time,"),
         ("trend(x,", "trend(x, time,"),
     ),
-    "refuse_autoregression_of_residuals": (
+    "refuse_autoregression_of_chosen_means": (
         "if `mu[n - 1]` is computed from data of that row alone, write that in its place",
-        ("- mu[n - 1]", "- (a + b * x[n - 1])"),
+        ("- mu[n - 1]", "- (x[n - 1] > 0 ? a : a + b * x[n - 1])"),
     ),
     "refuse_mixture_whole": (
         "a component of its own, write `for (n in 1:N) target += log_mix(p, "
