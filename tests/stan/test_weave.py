@@ -285,6 +285,38 @@ def test_explanation_of_increments_that_were_taken_apart():
     assert found[22][0] == "mixed"
 
 
+def test_explanation_says_which_numbers_of_a_prior_are_those_of_all_rows():
+    woven = weave(read("prior_from_rows"))
+    found = {e.text: (e.role, e.why) for e in woven.explanation}
+    assert found["a ~ normal(mean(y), 2.5 * sd(y));"] == (
+        "prior",
+        "no data rows enter but `mean(y)`, `sd(y)`, computed once from the full data",
+    )
+    assert found["b ~ normal(0, 1);"] == ("prior", "no data rows enter")
+    assert set(woven.frozen) == {"mean_y", "v_2_5_sd_y", "v_1_sd_y"}
+
+
+def test_values_of_functions_that_add_to_the_target_are_no_terms_of_rows():
+    """Generated quantities, where `log_lik` stands, have no target."""
+    code = (
+        read("lp_function_of_scales")
+        .replace(
+            "{ vector[K] b = scales_lp(t, g) .* z; }",
+            "{ real lp = 0; { vector[K] b = scales_lp(t, g) .* z; "
+            "lp += normal_lpdf(y | X * b, s); } }",
+        )
+        .replace("y ~ normal(X * b, s);", "target += lp;")
+    )
+    with pytest.raises(WeaveError, match="declare the value of `scales_lp` at the top of"):
+        weave(code)
+
+
+@pytest.mark.parametrize("name", ["refuse_pairs_of_two_counts", "refuse_pairs_beside_one_count"])
+def test_terms_of_pairs_are_no_rows_of_one_table(name):
+    with pytest.raises(WeaveError, match="a term of the log density is of rows of `N` and of `C`"):
+        weave(read(name), "N, C")
+
+
 def test_frozen_variables_come_from_the_full_data():
     code = """data { int N; vector[N] x; array[N] int g; vector[N] y; }
 transformed data {

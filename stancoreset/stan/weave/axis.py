@@ -18,7 +18,7 @@ from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.separate import NoLikelihoodError
 
-__all__ = ["CountsError", "choose"]
+__all__ = ["CountsError", "choose", "share_terms"]
 
 
 def choose(
@@ -80,7 +80,7 @@ def _refuse_rivals(program: n.Program, best: Draft, rivals: Mapping[str, Draft])
         f"each of `{'` and `'.join(names)}` can count the observations; say which with {options} "
         "(the others are kept as they are)"
     )
-    if any(map(_share_terms, *zip(*combinations(drafts.values(), 2), strict=True))):
+    if any(map(share_terms, *zip(*combinations(drafts.values(), 2), strict=True))):
         raise WeaveError(found[1].line, reason)
     reason += (
         "; to weight all, as of observed and censored times, put them in one table with a column "
@@ -89,7 +89,7 @@ def _refuse_rivals(program: n.Program, best: Draft, rivals: Mapping[str, Draft])
     raise CountsError(found[1].line, reason, tuple(names))
 
 
-def _share_terms(one: Draft, other: Draft) -> bool:
+def share_terms(one: Draft, other: Draft) -> bool:
     """Whether a term is weighted along both counts, as those of a table with rows and columns."""
     for s in one.weighted & other.weighted:
         terms = [_terms(draft, s) for draft in (one, other)]

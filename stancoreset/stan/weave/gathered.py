@@ -71,10 +71,11 @@ class _Gathered:
         self.known = {d.name: d for d in self.program.known}
         assigned = [x for s in body for x in n.walk(s) if isinstance(x, n.Assign)]
         self.written = Counter(v.name for s in assigned for v in target_vars(s.target))
-        for s in body:
+        for k, s in enumerate(body):
             if isinstance(s, n.Decl):
-                fixed = s.value is not None and not self.written[s.name] and s.size.dims
-                if fixed and s.value and self.of_rows(s.value):
+                later = set().union(*map(assigned_names, body[k:]))
+                fixed = s.value is not None and not {s.name, *names_in(s.value)} & later
+                if fixed and s.value and s.size.dims and self.of_rows(s.value):
                     self.values[s.name] = s.value
             else:
                 for together in self.filled(s):

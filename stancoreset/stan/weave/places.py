@@ -193,21 +193,28 @@ class _Places:
         size, changed = counted_to(s), set().union(*map(assigned_names, body))
         now: Values = dict(self.values)
         inside = {d.name for d in declarations(body)}
+        numbers: Values = {s.name: _ROW}  # and those that a row computes for itself
+
+        def of_row(e: n.Expr) -> n.Expr | None:
+            value = substituted(e, numbers)
+            earlier = any(
+                isinstance(x, n.Index)
+                and name_of(x.base) in changed
+                and name_of(single(x.indices[0])) != _ROW.name
+                for x in n.walk(value)
+            )
+            return None if earlier or names_in(value) & inside else self.own(value, now)
+
         for x in body:
-            for name in assigned_names(x):
-                now.pop(name, None) if not self.of_row(x, s) else None
-            if isinstance(x, n.Assign) and (name := self.of_row(x, s)):
-                value = substituted(x.value, {s.name: _ROW})
-                known = {k: v for k, v in now.items() if k in changed}
-                earlier = any(
-                    isinstance(e, n.Index) and name_of(e.base) in changed
-                    and name_of(single(e.indices[0])) != _ROW.name
-                    for e in n.walk(value)
-                )  # fmt: skip
-                own = None if earlier or names_in(value) & inside else self.own(value, now)
-                old = known.get(name, now.get(name))
-                new = self.changed(old, x.op, own)
+            for name in assigned_names(x) if not self.of_row(x, s) else ():
                 now.pop(name, None)
+            if isinstance(x, n.Decl) and x.value is not None and x.name not in changed:
+                number = None if x.type.rank else of_row(x.value)
+                if number is not None:
+                    numbers[x.name] = n.Paren(number, type=number.type)
+            if isinstance(x, n.Assign) and (name := self.of_row(x, s)):
+                own = of_row(x.value)
+                new = self.changed(now.pop(name, None), x.op, own)
                 if new is not None and self.rows[name] == size:
                     now[name] = new
         leaves = any(isinstance(e, n.Break | n.Continue) for x in body for e in n.walk(x))

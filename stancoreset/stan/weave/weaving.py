@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from time import monotonic
 
@@ -29,7 +30,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import with_entries_summed
 from stancoreset.stan.weave.advice import ALL_ROWS, AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
-from stancoreset.stan.weave.axis import CountsError, choose
+from stancoreset.stan.weave.axis import CountsError, choose, share_terms
 from stancoreset.stan.weave.by_group import with_groups_filled_by_group
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
@@ -308,7 +309,7 @@ def _spelled(draft: Draft) -> Iterator[Draft]:
 def _woven(draft: Draft) -> Woven:
     """The program woven along one count, along several that are the same, or in one table."""
     if len(draft.counts) > 1:
-        return in_one_table(draft, lambda one: woven(through(ALONG_ONE_COUNT, one)))
+        return _in_one_table(draft)
     try:
         return woven(_proven(draft))
     except WeaveError as error:
@@ -323,6 +324,27 @@ def _woven(draft: Draft) -> Woven:
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
+
+
+def _in_one_table(draft: Draft) -> Woven:
+    """The program woven along several counts, none of whose rows share a term."""
+    alone: dict[str, Draft] = {}
+
+    def along(one: Draft) -> Woven:
+        found = through(ALONG_ONE_COUNT, one)
+        alone.setdefault(one.obs, found)
+        return woven(found)
+
+    made = in_one_table(draft, along)
+    for (a, one), (b, other) in combinations(alone.items(), 2):
+        if share_terms(one, other):
+            raise WeaveError(
+                0,
+                f"a term of the log density is of rows of `{a}` and of `{b}`, so that they cannot "
+                f"be rows of one table; name one of them with obs=, or, if each pair of them is an "
+                "observation, declare the data in long form, one observation for each pair",
+            )
+    return made
 
 
 def _proven(draft: Draft) -> Draft:

@@ -6,7 +6,7 @@ transformed parameters { vector[N] eta = a + b * x; }
 model {
   vector[N] mu = eta;
   vector[N] nu;
-  for (n in 1:N) mu[n] += u[g[n]];
+  for (n in 1:N) { real shift = u[g[n]]; mu[n] = mu[n] + shift; }
   nu[1] = mu[1];
   for (n in 2:N) nu[n] = mu[n] + phi * (y[n - 1] - mu[n - 1]);
   a ~ normal(0, 1); b ~ normal(0, 1); u ~ normal(0, 1); phi ~ normal(0, 0.5); s ~ exponential(1);
