@@ -100,6 +100,15 @@ data { int N; int J; array[N] int g; vector[N] y; } parameters { vector[J] u; }
 model { vector[J] v; for (n in 1:N) { v[g[n]] = exp(u[g[n]]); y[n] ~ normal(v[g[n]], 1); } }""",
         "for (j in 1 : J) { v[j] = exp(u[j]); } for (n in 1 : N) { y[n] ~ normal(v[g[n]], 1); }",
     ),
+    "with_row_counts_summed": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; }
+transformed data { int k = 0; for (n in 1:N) { if (y[n] < 0) continue; k += 1; } }
+parameters { real a; }
+model { target += 2 * k * a - (N - k) * exp(a); for (i in 1:2) target += k * a; }""",
+        "model { target += 2 * sum(k_by_row) * a - (N - sum(k_by_row)) * exp(a); "
+        "for (i in 1 : 2) { target += k * a; } }",
+    ),
     "with_slices_as_loops": (
         """// data: {"I": 3, "J": 4}
 data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }

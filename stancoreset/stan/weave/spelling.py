@@ -98,8 +98,14 @@ def _with_loops(body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
     out: list[n.Stmt] = []
     for k, s in enumerate(body):
         s = n.transform(s, _inner_loops)
-        counted = _counted(out[-1], s, body[k + 1 :]) if out else None
-        out = [*out[:-1], counted] if counted else [*out, s]
+        counted, start = None, 0
+        for start in reversed(range(len(out))) if isinstance(s, n.While) else ():
+            between, read = out[start + 1 :], {*names_in(s.condition), *names_in(out[start])}
+            if counted := _counted(out[start], s, (*between, *body[k + 1 :])):
+                if set().union(*map(assigned_names, between)) & read:
+                    counted = None
+                break
+        out = [*out[:start], *out[start + 1 :], counted] if counted else [*out, s]
     return tuple(out)
 
 

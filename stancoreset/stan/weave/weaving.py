@@ -50,6 +50,7 @@ from stancoreset.stan.weave.places import with_values_at_their_places
 from stancoreset.stan.weave.positions import with_positions_found
 from stancoreset.stan.weave.products import with_products_by_row
 from stancoreset.stan.weave.reach import reach
+from stancoreset.stan.weave.row_counts import with_row_counts_summed
 from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
 from stancoreset.stan.weave.separate import separate
@@ -114,6 +115,7 @@ PASSES: tuple[Pass, ...] = (
     without_local_numbers,
     with_selected_data_in_place,
     with_groups_filled_by_group,
+    with_row_counts_summed,
     with_slices_as_loops,
     with_values_at_their_places,
     with_rows_numbered,
