@@ -20,11 +20,9 @@ HERE = Path(__file__).parent
 HELPER = Path(sc.__file__).parent / "cli" / "coreset_brm.R"
 # Rows that depend on each other, or that have a parameter each.
 REFUSED = {
-    "ar": "keeps a value of the previous observation",
     "gev": "combines observations",
     "gpfull": "a group of its own",
     "me": "one element per observation",
-    "mi": "writes into single observations",
 }
 # Outcomes of their own rows.
 COUNTS = {"mvsub": "N_y, N_y2"}

@@ -285,6 +285,38 @@ def test_explanation_of_increments_that_were_taken_apart():
     assert found[22][0] == "mixed"
 
 
+def test_explanation_says_which_numbers_of_a_prior_are_those_of_all_rows():
+    woven = weave(read("prior_from_rows"))
+    found = {e.text: (e.role, e.why) for e in woven.explanation}
+    assert found["a ~ normal(mean(y), 2.5 * sd(y));"] == (
+        "prior",
+        "no data rows enter but `mean(y)`, `sd(y)`, computed once from the full data",
+    )
+    assert found["b ~ normal(0, 1);"] == ("prior", "no data rows enter")
+    assert set(woven.frozen) == {"mean_y", "v_2_5_sd_y", "v_1_sd_y"}
+
+
+def test_values_of_functions_that_add_to_the_target_are_no_terms_of_rows():
+    """Generated quantities, where `log_lik` stands, have no target."""
+    code = (
+        read("lp_function_of_scales")
+        .replace(
+            "{ vector[K] b = scales_lp(t, g) .* z; }",
+            "{ real lp = 0; { vector[K] b = scales_lp(t, g) .* z; "
+            "lp += normal_lpdf(y | X * b, s); } }",
+        )
+        .replace("y ~ normal(X * b, s);", "target += lp;")
+    )
+    with pytest.raises(WeaveError, match="declare the value of `scales_lp` at the top of"):
+        weave(code)
+
+
+@pytest.mark.parametrize("name", ["refuse_pairs_of_two_counts", "refuse_pairs_beside_one_count"])
+def test_terms_of_pairs_are_no_rows_of_one_table(name):
+    with pytest.raises(WeaveError, match="a term of the log density is of rows of `N` and of `C`"):
+        weave(read(name), "N, C")
+
+
 def test_frozen_variables_come_from_the_full_data():
     code = """data { int N; vector[N] x; array[N] int g; vector[N] y; }
 transformed data {
@@ -665,7 +697,10 @@ def test_observations_have_a_name():
     [
         ("refuse_cox", "loop over all rows, .* rows that must stand together are one row$"),
         ("refuse_gp", r"basis functions, .* `f\[place\[n\]\]`$"),
-        ("refuse_brms_missing", "integrate them out, or leave these rows out of the data$"),
+        (
+            "refuse_missing_in_a_longer_vector",
+            "integrate them out, or leave these rows out of the data$",
+        ),
         ("refuse_ode", "solve it for each row, inside the loop over rows$"),
         ("refuse_stale_container", "declare `st` inside the loop over rows and set it there"),
         ("refuse_distance", r"as data of the row, `vector\[N\] time;`$"),
@@ -694,10 +729,10 @@ ADVISED = {
         ("real level = 0;", ""),
         ("level = b * level + x[n]", "real level = b + x[n]"),
     ),
-    "refuse_data_prior": (
+    "refuse_statistic_beside_parameters": (
         "compute the number in transformed data",
         ("parameters {", "transformed data { real m = mean(y); real v = sd(y); } parameters {"),
-        ("normal(mean(y), 10 * sd(y))", "normal(m, 10 * v)"),
+        ("normal(mean(y), s * sd(y))", "normal(m, s * v)"),
     ),
     "refuse_no_rows": ("`int N; vector[N] y;`", ("real y;", "int N; vector[N] y;")),
     "refuse_row_number": (
@@ -707,9 +742,9 @@ ADVISED = {
         ("trend(vector x,", "trend(vector x, vector time,"),
         ("trend(x,", "trend(x, time,"),
     ),
-    "refuse_autoregression_of_residuals": (
+    "refuse_autoregression_of_chosen_means": (
         "if `mu[n - 1]` is computed from data of that row alone, write that in its place",
-        ("- mu[n - 1]", "- (a + b * x[n - 1])"),
+        ("- mu[n - 1]", "- (x[n - 1] > 0 ? a : a + b * x[n - 1])"),
     ),
     "refuse_mixture_whole": (
         "a component of its own, write `for (n in 1:N) target += log_mix(p, "

@@ -5,6 +5,8 @@ What a pass that rewrites has made is compared with what it was given by their d
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,32 @@ data { int N; vector[N] y; } parameters { real a; }
 model { for (n in 2:N) { int m = n - 1; int k = m; k += 1; y[k] ~ normal(y[m], exp(a)); } }""",
         "int k = (n - 1); k += 1; y[k] ~ normal(y[(n - 1)], exp(a));",
     ),
+    "with_selected_data_in_place": (
+        """// data: {"N": 6}
+data { int N; vector[N] x; vector[N] y; }
+transformed data {
+  int P = 0; for (n in 1:N) P += y[n] > 0; vector[P] z; array[P] int J;
+  { int k = 0; for (n in 1:N) if (y[n] > 0) { k += 1; J[k] = n; z[k] = y[n]; } }
+}
+parameters { real a; }
+model { z ~ normal(a, 1); for (k in 1:size(z)) z[k] ~ normal(a, 2); }""",
+        "model { y[J] ~ normal(a, 1); for (k in 1 : P) { y[J[k]] ~ normal(a, 2); } }",
+    ),
+    "with_groups_filled_by_group": (
+        """// data: {"N": 6, "J": 2, "g": [1, 2, 2, 1, 1, 2]}
+data { int N; int J; array[N] int g; vector[N] y; } parameters { vector[J] u; }
+model { vector[J] v; for (n in 1:N) { v[g[n]] = exp(u[g[n]]); y[n] ~ normal(v[g[n]], 1); } }""",
+        "for (j in 1 : J) { v[j] = exp(u[j]); } for (n in 1 : N) { y[n] ~ normal(v[g[n]], 1); }",
+    ),
+    "with_row_counts_summed": (
+        """// data: {"N": 6}
+data { int N; vector[N] y; }
+transformed data { int k = 0; for (n in 1:N) { if (y[n] < 0) continue; k += 1; } }
+parameters { real a; }
+model { target += 2 * k * a - (N - k) * exp(a); for (i in 1:2) target += k * a; }""",
+        "model { target += 2 * sum(k_by_row) * a - (N - sum(k_by_row)) * exp(a); "
+        "for (i in 1 : 2) { target += k * a; } }",
+    ),
     "with_slices_as_loops": (
         """// data: {"I": 3, "J": 4}
 data { int I; int J; matrix[I, J] y; vector[I] x; } parameters { vector[J] b; }
@@ -90,6 +118,21 @@ model {
 }""",
         "for (n in 2 : J) { y[i, n] ~ normal(y[i, n - 1] + b[n - 1], 1); } } "
         "for (i_2 in 1 : I) { for (j in 1 : J) { y[i_2, j] ~ normal(x[i_2] * b[j], 2); } }",
+    ),
+    "with_values_at_their_places": (
+        """// data: {"N": 6}
+data { int N; vector[N] x; vector[N] y; } parameters { real a; }
+model {
+  vector[N] mu = a * x; matrix[N, 2] E = rep_matrix(0, N, 2); vector[N] r;
+  for (n in 1:N) {
+    r[n] = y[n] - mu[n];
+    for (i in 1:1) E[n + 1, i] = r[n + 1 - i];
+    y[n] ~ normal(mu[n] + E[n, 1], 1);
+  }
+  for (n in 2:N) y[n] ~ normal(mu[n - 1], 1);
+}""".replace("for (i in 1:1)", "for (i in 1:(n < N))"),
+        "for (i in 1 : 2) { if (n > 1) { if (i <= (n - 1 < N)) { "
+        "E_2[i] = (y[n - i] - (a * x[n - i])); } } }",
     ),
     "with_positions_found": (
         """// data: {"N": 6, "J": 2, "s": [2, 4]}
@@ -300,3 +343,34 @@ def test_every_pass_has_a_fixture():
     proofs = {"freeze", "separate", "one_row", "reach"}  # of `CENTRED`
     for name in (p.__name__ for p in weaving.PASSES):
         assert parts.get(name, {name}) <= REWRITES.keys() | proofs, name
+
+
+# ---- what ends without an answer of a pass -----------------------------------------------------
+
+
+def test_a_fault_of_a_pass_is_a_refusal_that_names_it(monkeypatch):
+    """No foreign exception leaves the weaver."""
+
+    def fault(draft):
+        raise IndexError("tuple index out of range")
+
+    passes = (weaving.PASSES[0], fault, *weaving.PASSES[1:])
+    monkeypatch.setattr(weaving, "PASSES", passes)
+    with pytest.raises(WeaveError, match=r"failed on this program with IndexError.*report it"):
+        weaving.weave(CENTRED, "N")
+
+
+def test_a_search_that_takes_long_ends_in_a_refusal(monkeypatch):
+    monkeypatch.setattr(weaving, "SECONDS", -1.0)
+    with pytest.raises(WeaveError, match=r"too large for its rows to be told apart in time.*obs="):
+        weaving.weave(CENTRED)
+
+
+def test_loops_in_loops_are_walked_once_for_what_they_find():
+    """Twelve loops in each other took four to the power of twelve walks."""
+    loops = "".join(f"for (i{k} in 1:K) " for k in range(12))
+    code = f"""data {{ int N; int K; vector[N] y; }} parameters {{ real a; }}
+model {{ real b = 0; real c = a; {loops} {{ b = c; c = b + a; }} y ~ normal(b, 1); }}"""
+    began = time.process_time()
+    assert weaving.weave(code).obs == "N"
+    assert time.process_time() - began < 5

@@ -83,8 +83,7 @@ class Conditional:
         """
         for one in h:
             (mean, (factor, _), peak) = next(iter(self._evaluated(one[None])))
-            known = factor is not None and np.isfinite(peak)
-            yield Given(mean, factor, peak) if known else None
+            yield None if factor is None or not np.isfinite(peak) else Given(mean, factor, peak)
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""

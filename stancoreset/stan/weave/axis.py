@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import NoReturn
 
 from stancoreset.errors import WeaveError
@@ -17,7 +18,7 @@ from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.separate import NoLikelihoodError
 
-__all__ = ["CountsError", "choose"]
+__all__ = ["CountsError", "choose", "share_terms"]
 
 
 def choose(
@@ -79,14 +80,29 @@ def _refuse_rivals(program: n.Program, best: Draft, rivals: Mapping[str, Draft])
         f"each of `{'` and `'.join(names)}` can count the observations; say which with {options} "
         "(the others are kept as they are)"
     )
-    weighted = [s for name in names for s in drafts[name].weighted]
-    if len({*weighted}) < len(weighted):
+    if any(map(share_terms, *zip(*combinations(drafts.values(), 2), strict=True))):
         raise WeaveError(found[1].line, reason)
     reason += (
         "; to weight all, as of observed and censored times, put them in one table with a column "
         "that says which density a row has, and branch on it in a loop over all rows"
     )
     raise CountsError(found[1].line, reason, tuple(names))
+
+
+def share_terms(one: Draft, other: Draft) -> bool:
+    """Whether a term is weighted along both counts, as those of a table with rows and columns."""
+    for s in one.weighted & other.weighted:
+        terms = [_terms(draft, s) for draft in (one, other)]
+        if not all(terms) or terms[0] & terms[1]:
+            return True
+    return False
+
+
+def _terms(draft: Draft, s: n.Stmt) -> set[str]:
+    """The terms of a user's statement that are sums over rows; none where it is one as a whole."""
+    found = (p for x in (*draft.proven_parameters, *draft.proven_model) for p in x.all)
+    own = [p for p in found if p.statement == s and p.kind == "rows" and len(p.pieces) > 1]
+    return {text(x.value) for p in own for x in p.pieces if x.kind == "rows"}
 
 
 def _across(program: n.Program, columns: Draft, rows: Draft) -> bool:

@@ -149,6 +149,8 @@ class _Cells:
                 return (self.loop(self.of_cell(guarded, inside), s),)
             case n.For() if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
                 return self.statements(parts, loops)
+            case n.For(body=body) if self.fixed(s):  # over what a cell holds, of y[, j, g]
+                return (replace(s, body=n.Block(self.statement(body, loops), line=s.line)),)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:
                 one = self.of_one_column(s, loops)
                 if one is not None:
@@ -203,11 +205,15 @@ class _Cells:
             for x in increments(s)
             for e in n.walk(outcome(x) or x)
             if isinstance(e, n.Index) and text(unchained(e).base) in self.tables
-            for axis, i in enumerate(unchained(e).indices)
+            for axis, i in enumerate(unchained(e).indices[: len(self.sizes)])
             if _is(i, axis, {s.name: axis})
         } - {*loops.values()}
         given = names_in(s.lower) | names_in(s.upper) <= self.known | loops.keys()
         return found.pop() if len(found) == 1 and given else None
+
+    def fixed(self, s: n.For) -> bool:
+        """Whether a loop has the same passes for each cell, over what a cell holds."""
+        return names_in(s.lower) | names_in(s.upper) <= self.known and not has_own_break(s.body)
 
     def outcome(self, s: n.Tilde | n.TargetAdd) -> bool:
         """Whether a density is of a table, or of a part of it."""
@@ -275,7 +281,8 @@ class _Cells:
         def own(e: n.Expr) -> n.Expr | None:
             table = self.slice(e, loops)
             if table is not None:
-                return self.value(table)
+                assert isinstance(e, n.Index)
+                return _within(self.value(table), e.indices[2:], e.type.element())
             if isinstance(e, n.Var):
                 return n.entry(e, free)
             if isinstance(e, n.Index) and isinstance(e.base, n.Var):
@@ -288,14 +295,15 @@ class _Cells:
         return Element(own, {name: self.number(axis)}, whole).statement(s)
 
     def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
-        """The table of ``y[i]``, ``y[i, ]`` or ``y[, j]``, in the loop over i or j."""
+        """The table of ``y[i]``, ``y[, j]`` or ``y[, j, g]``, in the loop over i or j."""
         if not (isinstance(e, n.Index) and isinstance(e.base, n.Var)):
             return None
         ((_, axis),) = loops.items()
         own = e.indices[axis : axis + 1]
-        other = [i for k, i in enumerate(e.indices) if k != axis]
+        other, inner = [i for k, i in enumerate(e.indices[:2]) if k != axis], e.indices[2:]
         known = e.base.name in self.tables and len(own) == 1 and _is(own[0], axis, loops)
-        return e.base.name if known and all(isinstance(i, n.All) for i in other) else None
+        whole = all(isinstance(i, n.All) for i in other) and all(map(_one, inner))
+        return e.base.name if known and whole and e.type.rank == 1 else None
 
     def indexed(self, e: n.Index, names: dict[str, n.Expr], free: n.Expr) -> n.Expr:
         """``a[g]`` as ``a[g[j]]``, ``m[i]`` as ``m[i, j]``: the entry of what indices leave."""

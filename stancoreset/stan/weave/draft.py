@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
+from time import monotonic
 
+from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import Dep
@@ -12,7 +15,11 @@ from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.proven import Proven
 from stancoreset.stan.weave.switches import Dropped
 
-__all__ = ["Draft", "Entry", "Pass", "through"]
+__all__ = ["Draft", "Entry", "OutOfTimeError", "Pass", "through"]
+
+
+class OutOfTimeError(WeaveError):
+    """The search for a weighted program has taken as long as it may."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class Draft:
     dropped : tuple of Dropped
     rows : mapping of str to int
         Variables with one entry per row, and the axis.
+    until : float
+        When the search for a weighted program ends, by `time.monotonic`.
     """
 
     program: n.Program
@@ -123,6 +132,7 @@ class Draft:
     weighted: frozenset[n.Stmt] = frozenset()
     dropped: tuple[Dropped, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
+    until: float = inf
 
     @property
     def obs(self) -> str:
@@ -142,5 +152,13 @@ Pass = Callable[[Draft], Draft]
 def through(passes: Iterable[Pass], draft: Draft) -> Draft:
     """What comes out of a chain of passes; each may raise a `WeaveError`."""
     for step in passes:
+        if monotonic() > draft.until:
+            raise OutOfTimeError(
+                0,
+                "the program is too large for its rows to be told apart in time; name the integer "
+                "that counts the observations with obs=, and leave out what the likelihood does "
+                "not need",
+                advice="",
+            )
         draft = step(draft)
     return draft

@@ -126,6 +126,8 @@ class Rows:
         self.pure_sums = pure_sums
         self.optional = optional
         self.frozen: set[str] = set()  # frozen variables that are not rows
+        #: Whether values are those of transformed parameters, which ``log_lik`` reads as they are.
+        self.in_parameters = False
         self.env = env
         self.data = data
         self.call_user = call
@@ -333,6 +335,13 @@ class Rows:
         return rowwise(e.type.rank - 1, stat) if left.kind == "free" else join(left, right)
 
     def index(self, e: n.Index) -> Dep:
+        match e:
+            case n.Index(
+                base=n.Call(name="dims", args=(x,)), indices=(n.Single(n.IntLit(text=k)),)
+            ):
+                sized = self.of(x)
+                if sized.kind == "rowwise" and not names_in(x) & self.optional:
+                    return COUNT if int(k) == sized.axis + 1 else FREE
         base = self.of(e.base)
         result, axis_out, stat = FREE, -1, base.stat
         out = 0
@@ -467,12 +476,13 @@ class Rows:
         return dep
 
     def user(self, e: n.Call, deps: list[Dep]) -> Dep:
-        if e.name.endswith("_lp"):
+        rows = any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps)
+        if e.name.endswith("_lp") and (rows or not self.in_parameters):
             return coupled(
                 f"`{e.name}` changes the target and returns a value; split it into two functions",
                 advice="",
             )
-        if any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps):
+        if rows:
             dep = self.call_user(e, deps)
             if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):
                 return FREE.with_stat(BY_DATA)
@@ -610,7 +620,8 @@ class Rows:
             if dep.kind == "coupled":
                 return dep
         if not any(d.kind == "rowwise" for d in values):
-            return join(*values)
+            dep = join(*values)
+            return FREE if self.of_a_parameter(args, values) else dep
         known = density(name)
         if known is None:
             return coupled(f"the density `{name}` is not supported")
@@ -640,6 +651,18 @@ class Rows:
                 )
             stat = max(stat, dep.stat)
         return SUM.with_stat(stat)
+
+    def of_a_parameter(self, args: Sequence[n.Expr], values: Sequence[Dep]) -> bool:
+        """Whether a density is of parameters, and statistics of rows are its constants alone.
+
+        ``a ~ normal(mean(y), 2.5 * sd(y))`` is a prior, with numbers of the full data. A statistic
+        that is an outcome, or stands beside parameters in one argument, may be a likelihood.
+        """
+        outcome = values[0].kind == "free" and not values[0].stat and not self.of_data(args[0])
+        pairs = zip(args[1:], values[1:], strict=True)
+        return outcome and all(
+            d.kind in ("free", "unset") and (not d.stat or self.constant(a)) for a, d in pairs
+        )
 
     def flattened(self, name: str, args: Sequence[n.Expr]) -> Dep | None:
         """``to_vector(Y) ~ normal(to_vector(M), s)``: entries of matrices with rows in step."""

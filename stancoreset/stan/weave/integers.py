@@ -8,7 +8,7 @@ from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["plain_sum", "sum_of"]
+__all__ = ["plain_sum", "reduced_sum", "sum_of"]
 
 
 def plain_sum(e: n.Expr) -> n.Expr | None:
@@ -19,6 +19,24 @@ def plain_sum(e: n.Expr) -> n.Expr | None:
         return n.IntLit(str(constant), type=n.INT)
     ((name, times),) = names if len(names) == 1 else (("", 0),)
     return atoms[name] if times == 1 and not constant else None
+
+
+def reduced_sum(e: n.Expr) -> n.Expr:
+    """A sum without what cancels, as ``n - i`` for ``n - 1 + 1 - i``."""
+    atoms = {text(atom): atom for atom, _ in _terms(e, 1)}
+    constant, names = sum_of(e)
+    if any(abs(times) != 1 for _, times in names):
+        return e
+    terms = [(times, atoms[name]) for name, times in names]
+    if constant:
+        terms.append((1 if constant > 0 else -1, n.IntLit(str(abs(constant)), type=n.INT)))
+    terms.sort(key=lambda term: (-term[0], text(term[1])))
+    if not terms or terms[0][0] < 0:
+        return e
+    total = terms[0][1]
+    for sign, atom in terms[1:]:
+        total = n.Binary(total, "+" if sign > 0 else "-", atom, type=n.INT)
+    return total
 
 
 def sum_of(e: n.Expr) -> tuple[int, frozenset[tuple[str, int]]]:

@@ -5,6 +5,9 @@ have it. Where each row stands in I does not change when rows are left out, and 
 the full data:
 
     for (n in 1:N) if (place[n] > 0) mu[n] += C[place[n]] * f[J[place[n]]];
+
+Missing values that are parameters, brms' ``mi()``, belong to their rows in this way: ``Yl[Jmi] =
+Ymi;``. A row has the value that is missing in it, and no other row has.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ class _Spread:
         program = self.program
         self.known = {d.name for d in program.known}
         self.pointers = {d.name for d in program.known if d.type == n.INTS}
+        given = (*program.known, *program.parameters)
+        self.lengths = {d.name: text(d.size.dims[0]) for d in given if d.size.dims}
         local = declarations(program.transformed_parameters, program.model)
         sizes = first_sizes(program)
         self.sized = {d.name: sizes[d.name] for d in local if d.type.rank == 1 and d.name in sizes}
@@ -71,7 +76,7 @@ class _Spread:
             if text(e) == text(target):
                 return own
             if isinstance(e, n.Var):
-                if e.name not in self.known:  # a parameter for each selected row
+                if e.name not in self.known and self.lengths.get(e.name) != self.lengths[pointer]:
                     raise NotSplitError
                 return n.entry(e, place)
             match e:

@@ -18,9 +18,9 @@ from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.domain import BY_DATA, UNSET
 from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.pieces import scaled
+from stancoreset.stan.weave.pieces import refuse, scaled
 from stancoreset.stan.weave.proven import Piece, Proven, Statements, around, as_block
-from stancoreset.stan.weave.sampling import normalised
+from stancoreset.stan.weave.sampling import ADDING, normalised
 from stancoreset.stan.weave.slices import without
 from stancoreset.stan.weave.statistics import Statistics
 from stancoreset.stan.weave.switches import Dropped, negated
@@ -46,13 +46,16 @@ def one_row(draft: Draft) -> Draft:
     rows.env = {**draft.deps}
     sized = [weights.sized(d) for d in draft.frozen.values()]  # which may need more statistics
     outer = {s.name for s in program.transformed_parameters if isinstance(s, n.Decl)}
+    filling = (*without(before, outer), *point)
+    for s in filling:
+        _require_no_increments(s)
     return replace(
         draft,
         data=tuple(d if d.name == draft.obs else _relaxed(d, rows) for d in program.data),
         parameters=parameters,
         transformed_parameters=tuple(transformed),
         model=tuple(model),
-        log_lik=(*without(before, outer), *point),
+        log_lik=filling,
         computed=(*weights.statistics.numbers.values(), *sized),
         constants=tuple(weights.terms.locals.constants.values()),
         entries=weights.entries,
@@ -116,6 +119,8 @@ class _Weights:
             case "prior" | "jacobian":
                 self.note(p, p.why)
                 return [self.shared(s)], []
+        if isinstance(s, n.Decl | n.Assign) and _increments_by(s):
+            self.note(p, "a function of parameters adds to the target", "prior")
         match s:
             case n.Decl():
                 given = None if s.value is None else self.evaluated(s.value, s.type)
@@ -306,6 +311,19 @@ def _relaxed(d: n.Decl, rows: Rows) -> n.Decl:
     if changed and bounds.lower is None and bounds.upper is None:
         bounds = n.Constraint()
     return replace(d, constraint=bounds)
+
+
+def _increments_by(s: n.Node) -> str:
+    """The function by which a statement adds to the target for its value, too; or empty."""
+    calls = (x.name for x in n.walk(s) if isinstance(x, n.Call))
+    return next((name for name in calls if name.endswith(ADDING)), "")
+
+
+def _require_no_increments(s: n.Stmt) -> None:
+    """Refuse a value of ``log_lik`` that adds to the target: generated quantities have none."""
+    if name := _increments_by(s):
+        why = f"`{name}` changes the target and gives a value to the terms of observations"
+        refuse(s, why, f"declare the value of `{name}` at the top of transformed parameters")
 
 
 def _rows(p: Proven) -> list[Piece]:

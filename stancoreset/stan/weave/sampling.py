@@ -11,6 +11,7 @@ from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, normalised_name
 
 __all__ = [
+    "ADDING",
     "density_call",
     "increment",
     "is_literal",
@@ -21,6 +22,9 @@ __all__ = [
 ]
 
 _N = TypeVar("_N", bound=n.Node)
+
+#: How the names of functions end that add to the target.
+ADDING = ("_lp", "_jacobian")
 
 
 def is_literal(e: n.Expr) -> bool:

@@ -17,6 +17,7 @@ from zlib import crc32
 from stancoreset.stan.data import Scope, evaluate_int
 from stancoreset.stan.syntax import (
     assigned_names,
+    bare,
     declarations,
     name_of,
     names_in,
@@ -62,6 +63,13 @@ def found_by_rows(
             f"if each row has a state of its own, declare `{name}` inside the loop over rows and "
             "set it there before it is read; if there are many series, make each series one row",
         )
+        if any(_ahead(s, env) for s in writes):
+            stale = coupled(
+                f"`{name}` is given to the next observation by this one, which has it from those "
+                "before, as in a moving average: rows depend on all rows before them",
+                "a moving average (brms: `ma()`, `arma()`) cannot be weighted by rows, an "
+                "autoregression (`ar()`) can; if there are many series, make each series one row",
+            )
         parts = any(isinstance(s.target, n.Index) for s in writes)
         left_over = parts and _leaves_part(body, name, env, program)
         found[name] = replace(stale, stale=not left_over)
@@ -82,6 +90,17 @@ def _row_axis(s: n.Assign, env: Mapping[str, Dep]) -> int | None:
         if env.get(name_of(single(i)), UNSET).number:
             return axis
     return None
+
+
+def _ahead(s: n.Assign, env: Mapping[str, Dep]) -> bool:
+    """Whether an assignment is to a row after, ``h[n + 1, i] = …``."""
+    places = (single(i) for i in getattr(s.target, "indices", ()))
+    return any(
+        isinstance(place, n.Binary)
+        and place.op == "+"
+        and env.get(name_of(bare(place.left)), UNSET).number
+        for place in places
+    )
 
 
 def _leaves_part(body: n.Stmt, name: str, env: Mapping[str, Dep], program: n.Program) -> bool:

@@ -81,10 +81,12 @@ class _Spread:
         """A loop over all rows in place of one over selected rows; None for all else."""
         if not isinstance(s, n.For | n.ForEach):
             return None
-        of_others = {name: size for name, size in self.pointers.items() if name not in self.sized}
-        pointer = _each(s, of_others) if isinstance(s, n.ForEach) else _counted(s, of_others)
+        pointers = self.pointers
+        pointer = _each(s, pointers) if isinstance(s, n.ForEach) else _counted(s, pointers)
         if pointer is None or has_own_break(s.body) or not names_in(pointer) <= self.globals:
             return s  # nor is any loop inside it
+        if name_of(pointer) in self.sized:  # a loop over all rows
+            return s
         entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
         numbers = {entry, *_aliases(s.body, entry)}  # texts of the number of the row
         row = n.integer(self.names.loop())

@@ -49,7 +49,7 @@ from stancoreset.stan.weave.library import normalised_name
 from stancoreset.stan.weave.per_row import at, total
 from stancoreset.stan.weave.pieces import Pieces, because, refuse
 from stancoreset.stan.weave.proven import Piece, Proven
-from stancoreset.stan.weave.sampling import density_call, increment, is_unnormalised
+from stancoreset.stan.weave.sampling import ADDING, density_call, increment, is_unnormalised
 from stancoreset.stan.weave.scratch import found_by_rows
 from stancoreset.stan.weave.switches import Dropped, by_switch
 from stancoreset.stan.weave.writes import after_write
@@ -57,9 +57,6 @@ from stancoreset.stan.weave.writes import after_write
 __all__ = ["Flow", "NoLikelihoodError", "separate"]
 
 Parts = tuple[Proven, ...]
-
-#: How the names of functions end that add to the target.
-_ADDING = ("_lp", "_jacobian")
 
 
 @dataclass(frozen=True)
@@ -112,6 +109,8 @@ class Flow:
         Whether the statements are those of transformed parameters and the model.
     drops : bool
         Whether branches that the data choose are left out where they cannot be weighted.
+    followed : dict, optional
+        What is known of calls of users' functions; added to.
     """
 
     def __init__(
@@ -125,8 +124,13 @@ class Flow:
         density_block: bool = False,
         *,
         drops: bool = False,
+        followed: dict[Any, Dep] | None = None,
     ) -> None:
         self.drops = drops
+        #: What calls of users' functions have been found to depend on, by function and arguments.
+        self.known_calls: dict[Any, Dep] = {} if followed is None else followed
+        #: What loops have been found to do, by their body, where they stand, and what they find.
+        self.known_loops: dict[Any, tuple[n.Stmt, Proven, dict[str, Dep]]] = {}
         self.program = program
         self.obs = obs
         self.env = env
@@ -327,11 +331,11 @@ class Flow:
 
     def require_no_rows_in_increments(self, s: n.Stmt) -> None:
         """Refuse a call, for its value too, that would add something for the rows unweighted."""
-        if not any(name.endswith(_ADDING) for name in self.functions):
+        if not any(name.endswith(ADDING) for name in self.functions):
             return
         own = (x for c in n.children(s) if not isinstance(c, n.Statement) for x in n.walk(c))
         for call in (s, *own):
-            if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith(_ADDING):
+            if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith(ADDING):
                 continue
             dep = join(self.context, *(self.rows.of(a) for a in call.args))
             if self.place.loop or self.place.repeats or dep.looks_at_rows:
@@ -388,9 +392,7 @@ class Flow:
             counted = [k for k, e in enumerate(s.size.dims) if self.rows.of(e).kind == "count"]
             self.env[s.name] = replace(UNSET, axis=counted[0]) if counted else UNSET
             return Proven(s)
-        dep = self.guarded(self.rows.of(s.value), s.value)
-        if dep.kind == "free" and _is_zero(s.value):
-            dep = UNSET if s.type.rank == 0 and s.type.base == "real" else dep
+        dep = _from_zero(self.guarded(self.rows.of(s.value), s.value), s.value, s.type)
         self.env[s.name] = self.kept_count(dep, s.value, s.type)
         return self.holding(s, s.name, s.value)
 
@@ -411,6 +413,8 @@ class Flow:
         value = self.guarded(self.rows.of(written), written)
         if self.place.repeats and name in self.place.once and value.kind != "coupled":
             value = self.place.repeats
+        if isinstance(s.target, n.Var):
+            value = _from_zero(value, written, s.target.type)
         value = self.kept_count(value, written, s.target.type)
         old = self.env.get(name, UNSET)
         whole = replace(s, value=written)
@@ -502,9 +506,25 @@ class Flow:
         """An increment outside the loops over rows."""
         pieces = self.pieces.of(s)
         if all(p.kind == "free" for p in pieces):
-            return Proven(s, "prior", why="no data rows enter")
+            return Proven(s, "prior", why="no data rows enter" + self.frozen_in(s))
         self.require_constants(s)
         return Proven(s, "rows", pieces=pieces)
+
+    def frozen_in(self, s: n.Stmt) -> str:
+        """What an explanation adds where numbers that are computed from rows stand in a prior."""
+        found = [
+            text(e)
+            for e in n.walk(s)
+            if isinstance(e, n.Call | n.Index)
+            and not e.type.rank
+            and self.rows.constant(e)
+            and self.rows.value(e).stat
+        ]
+        kept = [e for e in found if not any(e != other and e in other for other in found)]
+        if not kept:
+            return ""
+        names = ", ".join(f"`{e}`" for e in dict.fromkeys(kept))
+        return f" but {names}, computed once from the full data"
 
     def alternatives(self, s: n.Stmt, e: n.Ternary) -> Proven:
         """``target += robust ? … : …;``, as an increment in each branch of a condition."""
@@ -632,6 +652,18 @@ class Flow:
         coupled, where the first reason stays. So the passes end. Unless all rows are `sure` to
         run the same passes, a row may read what an earlier row's passes have left.
         """
+        where = (id(body), sure, self.place, self.left, *self.env.items())
+        if where in self.known_loops:  # a loop in a loop is met again in each pass of the other
+            _, result, after = self.known_loops[where]
+            self.env.update(after)
+            return result
+        result = self.settled(body, sure)
+        if not any(isinstance(x, n.Return) for x in n.walk(body)):
+            self.known_loops[where] = (body, result, dict(self.env))
+        return result
+
+    def settled(self, body: n.Stmt, sure: bool) -> Proven:
+        """The body of a loop as it is found in the last of the passes."""
         sure = sure and not any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
         left, own_break = self.left, has_own_break(body)
         while True:
@@ -722,20 +754,10 @@ class Flow:
                 return coupled(f"`{e.name}` takes a function as an argument")
             dep = self.rows.as_value(dep, arg) if dep.kind == "sum" else dep
             env[p.name] = replace(dep, loop="the row") if dep.kind == "row" else dep
-        obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)
-        inner = Flow(self.program, obs, env, set(), self.names, (*self.calls, name))
-        try:
-            inner.block(body_of(f.body))
-        except WeaveError as error:
-            why = f"in the function `{e.name}`, line {error.line}: {error.why}"
-            return coupled(why, error.advice)
-        return self.returned_by(e, inner, deps)
-
-    def returned_by(self, e: n.Call, inner: Flow, deps: Sequence[Dep]) -> Dep:
-        """Dependence of a call from what the walk of the function's body has found."""
-        result = UNSET
-        for dep in inner.returned:
-            result = inner.one_of(result, dep)
+        key = (id(f), self.calls, *env.items())
+        if key not in self.known_calls:
+            self.known_calls[key] = self.returned_by(f, env)
+        result = self.known_calls[key]
         if result.kind == "row":
             loops = {d.loop for d in deps if d.kind == "row"}
             if len(loops) != 1:
@@ -745,6 +767,24 @@ class Flow:
             why = f"the function `{e.name}` combines observations: {result.why}"
             return coupled(why, result.advice)
         return FREE if result.kind == "unset" else result
+
+    def returned_by(self, f: n.FunDef, env: dict[str, Dep]) -> Dep:
+        """Dependence of what a function returns, where that of its parameters is `env`."""
+        assert f.body is not None
+        obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)
+        calls = (*self.calls, f.name)
+        inner = Flow(
+            self.program, obs, dict(env), set(), self.names, calls, followed=self.known_calls
+        )
+        try:
+            inner.block(body_of(f.body))
+        except WeaveError as error:
+            why = f"in the function `{f.name}`, line {error.line}: {error.why}"
+            return coupled(why, error.advice)
+        result = UNSET
+        for dep in inner.returned:
+            result = inner.one_of(result, dep)
+        return result
 
 
 class NoLikelihoodError(WeaveError):
@@ -760,7 +800,9 @@ def separate(draft: Draft) -> Draft:
     dropped = dict(_growing(draft))
     for d in program.parameters:
         env[d.name] = _parameter(d, dropped.get(d.name), flow.rows)
+    flow.rows.in_parameters = True
     parameters = flow.block(program.transformed_parameters)
+    flow.rows.in_parameters = False
     model = flow.block(program.model)
     _check_read((*parameters, *model))
     if not any(p.weighted for p in (*parameters, *model)):
@@ -833,6 +875,11 @@ def _new_coupling(
             lines = [s.line for s in writes if name in {v.name for v in target_vars(s.target)}]
             return WeaveError(lines[0] if lines else 0, now.why, advice=now.advice)
     return None
+
+
+def _from_zero(dep: Dep, value: n.Expr, kind: n.Type) -> Dep:
+    """`dep`, or that of nothing yet where a number starts from zero, to which rows may be added."""
+    return UNSET if dep.kind == "free" and kind == n.REAL and _is_zero(value) else dep
 
 
 def _is_zero(e: n.Expr) -> bool:

@@ -4,17 +4,23 @@ row(X, n)     X[n]              col(X, k)     X[, k]
 dims(y)[1]    size(y), or rows(y) of a matrix
 head(y, k)    y[1:k]            block(X, i, j, r, c)    X[i:(i + r - 1), j:(j + c - 1)]
 
+array[2] int d = dims(X);  d[1]                         dims(X)[1]
+int n = 1; while (n <= N) { …; n += 1; }                for (n in 1:N) { … }
+
 y ~ multi_normal(mu, diag_matrix(v))    y ~ normal(mu, sqrt(v))
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import bare
+from stancoreset.stan.syntax import assigned_names, bare, constants, names_in, substituted
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import suffix
 
 __all__ = ["in_one_spelling"]
@@ -26,7 +32,16 @@ _SCALES = {"multi_normal": "sqrt", "multi_normal_cholesky": "", "multi_normal_pr
 
 def in_one_spelling(draft: Draft) -> Draft:
     """Parts by functions become indices, and sizes by `dims` sizes; independent entries normal."""
-    return replace(draft, program=n.transform(draft.program, _change))
+    program = n.transform(draft.program, _change)
+    blocks = {
+        block: _with_loops(_with_dims(getattr(program, block)))
+        for block in ("transformed_data", "transformed_parameters", "model")
+    }
+    functions = tuple(
+        f if f.body is None else replace(f, body=_block(_with_dims((f.body,))))
+        for f in program.functions
+    )
+    return replace(draft, program=replace(program, functions=functions, **blocks))
 
 
 def _change(node: n.Node) -> n.Node | None:
@@ -55,6 +70,72 @@ def _change(node: n.Node) -> n.Node | None:
     if new is None:
         return None
     return n.transform(new, _change)  # type: ignore[no-any-return]
+
+
+def _block(body: Sequence[n.Stmt]) -> n.Stmt:
+    return _with_loops(body)[0]
+
+
+def _with_dims(body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+    """Elements of ``array[2] int d = dims(X);`` as sizes of X."""
+    sizes = {
+        name: d.value
+        for name, d in constants(body).items()
+        if isinstance(d.value, n.Call) and d.value.name == "dims"
+    }
+
+    def change(e: n.Node) -> n.Node | None:
+        if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in sizes:
+            element = substituted(e, sizes)
+            return _change(element) or element
+        return None
+
+    return tuple(n.transform(s, change) for s in body) if sizes else tuple(body)
+
+
+def _with_loops(body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+    """While loops that count on to a bound as loops over the numbers up to it."""
+    out: list[n.Stmt] = []
+    for k, s in enumerate(body):
+        s = n.transform(s, _inner_loops)
+        counted, start = None, 0
+        for start in reversed(range(len(out))) if isinstance(s, n.While) else ():
+            between, read = out[start + 1 :], {*names_in(s.condition), *names_in(out[start])}
+            if counted := _counted(out[start], s, (*between, *body[k + 1 :])):
+                if set().union(*map(assigned_names, between)) & read:
+                    counted = None
+                break
+        out = [*out[:start], *out[start + 1 :], counted] if counted else [*out, s]
+    return tuple(out)
+
+
+def _inner_loops(node: n.Node) -> n.Node | None:
+    return replace(node, body=_with_loops(node.body)) if isinstance(node, n.Block) else None
+
+
+def _counted(before: n.Stmt, s: n.Stmt, after: Sequence[n.Stmt]) -> n.For | None:
+    """``int n = 1; while (n <= N) { …; n += 1; }`` as a loop over n; None for all else."""
+    match before, s:
+        case (
+            n.Decl(name=name, value=n.Expression() as first),
+            n.While(
+                condition=n.Binary(left=n.Var() as left, op="<=" | "<" as op, right=last),
+                body=n.Block(body=(*inner, n.Assign(target=n.Var() as number) as step)),
+            ),
+        ) if left.name == number.name == name and before.type == last.type == n.INT:
+            pass
+        case _:
+            return None
+    done = n.Block(tuple(inner), line=s.body.line)
+    by_one = {f"{name} += 1;", f"{name} = {name} + 1;", f"{name} = 1 + {name};"}
+    changed = assigned_names(done)
+    leaves = any(isinstance(x, n.Continue) for x in n.walk(done))
+    again = name in set().union(*map(names_in, after))
+    if statement_text(step) not in by_one or leaves or again or changed & {name, *names_in(last)}:
+        return None
+    before_it = n.minus(last, n.ONE)
+    upper = last if op == "<=" else plain_sum(before_it) or before_it
+    return n.For(name, first, upper, done, line=s.line)
 
 
 def _run(first: n.Expr, length: n.Expr) -> n.Between:

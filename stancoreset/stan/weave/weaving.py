@@ -20,20 +20,24 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
+from time import monotonic
 
-from stancoreset.errors import WeaveError
+from stancoreset.errors import StancoresetError, WeaveError
 from stancoreset.stan.syntax import declarations, expression, parse
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import with_entries_summed
 from stancoreset.stan.weave.advice import ALL_ROWS, AS_DATA
 from stancoreset.stan.weave.assemble import Woven, woven
-from stancoreset.stan.weave.axis import CountsError, choose
+from stancoreset.stan.weave.axis import CountsError, choose, share_terms
+from stancoreset.stan.weave.by_group import with_groups_filled_by_group
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
-from stancoreset.stan.weave.draft import Draft, Entry, Pass, through
+from stancoreset.stan.weave.draft import Draft, Entry, OutOfTimeError, Pass, through
 from stancoreset.stan.weave.freeze import freeze
+from stancoreset.stan.weave.gathered import with_selected_data_in_place
 from stancoreset.stan.weave.hoisted import with_values_hoisted
 from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
@@ -42,9 +46,11 @@ from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_row import one_row
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_scratch import with_own_scratch
+from stancoreset.stan.weave.places import with_values_at_their_places
 from stancoreset.stan.weave.positions import with_positions_found
 from stancoreset.stan.weave.products import with_products_by_row
 from stancoreset.stan.weave.reach import reach
+from stancoreset.stan.weave.row_counts import with_row_counts_summed
 from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
 from stancoreset.stan.weave.separate import separate
@@ -107,7 +113,11 @@ PASSES: tuple[Pass, ...] = (
     with_count,
     with_densities_written_out,
     without_local_numbers,
+    with_selected_data_in_place,
+    with_groups_filled_by_group,
+    with_row_counts_summed,
     with_slices_as_loops,
+    with_values_at_their_places,
     with_rows_numbered,
     with_rows_before,
     in_long_form,
@@ -129,6 +139,8 @@ _SPELLED, _READ, _ROWS = map(PASSES.index, (with_densities_written_out, with_row
 SPELLINGS = PASSES[_SPELLED:_READ]
 #: Those that read a refused program in another way: one at most is taken, in the order tried.
 READINGS = PASSES[_READ:_ROWS]
+#: How long readings are tried: every program is woven or refused within 20 seconds.
+SECONDS = 12.0
 #: Those that weave along one count.
 ALONG_ONE_COUNT = PASSES[_ROWS:]
 
@@ -180,12 +192,30 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = through(PASSES[:_SPELLED], Draft(program))
-    draft = _named(draft, obs)
+    draft = Draft(program, until=monotonic() + SECONDS)
+    try:
+        return _found(draft, obs)
+    except StancoresetError:
+        raise
+    except Exception as error:  # a fault of ours is no reason to lose the program's name and line
+        raise WeaveError(
+            0,
+            f"the weaver failed on this program with {type(error).__name__}: {error}",
+            advice="this is a fault of stancoreset, please report it with the program; a "
+            "likelihood in one loop over all rows, `for (n in 1:N) target += …;`, needs the least "
+            "rewriting",
+        ) from error
+
+
+def _found(draft: Draft, obs: str | None) -> Woven:
+    """The first reading of a program that can be woven; else why it cannot as it was written."""
+    draft = _named(through(PASSES[:_SPELLED], draft), obs)
     telling: WeaveError | None = None
     for reading in _readings(draft):
         try:
             return _woven(reading)
+        except OutOfTimeError as error:
+            raise telling or error from None
         except CountsError as error:
             with suppress(WeaveError):
                 return _woven(replace(reading, counts=error.counts))
@@ -262,6 +292,8 @@ def _readings(draft: Draft) -> Iterator[Draft]:
         yield whole
     yield draft
     for spelled in _spelled(draft):
+        if spelled is not draft:
+            yield spelled
         for rewrite in READINGS:
             reading = rewrite(spelled)
             if reading is not spelled:
@@ -279,7 +311,7 @@ def _spelled(draft: Draft) -> Iterator[Draft]:
 def _woven(draft: Draft) -> Woven:
     """The program woven along one count, along several that are the same, or in one table."""
     if len(draft.counts) > 1:
-        return in_one_table(draft, lambda one: woven(through(ALONG_ONE_COUNT, one)))
+        return _in_one_table(draft)
     try:
         return woven(_proven(draft))
     except WeaveError as error:
@@ -289,9 +321,32 @@ def _woven(draft: Draft) -> Woven:
                 continue
             try:
                 return woven(through(ALONG_ONE_COUNT, merged(draft, count, others)))
+            except OutOfTimeError:
+                break
             except WeaveError as other:  # of the program as it is meant
                 telling = other
         raise telling from None
+
+
+def _in_one_table(draft: Draft) -> Woven:
+    """The program woven along several counts, none of whose rows share a term."""
+    alone: dict[str, Draft] = {}
+
+    def along(one: Draft) -> Woven:
+        found = through(ALONG_ONE_COUNT, one)
+        alone.setdefault(one.obs, found)
+        return woven(found)
+
+    made = in_one_table(draft, along)
+    for (a, one), (b, other) in combinations(alone.items(), 2):
+        if share_terms(one, other):
+            raise WeaveError(
+                0,
+                f"a term of the log density is of rows of `{a}` and of `{b}`, so that they cannot "
+                f"be rows of one table; name one of them with obs=, or, if each pair of them is an "
+                "observation, declare the data in long form, one observation for each pair",
+            )
+    return made
 
 
 def _proven(draft: Draft) -> Draft:
@@ -318,6 +373,10 @@ def _proven(draft: Draft) -> Draft:
     for name in possible:
         try:
             found[name] = through(ALONG_ONE_COUNT, replace(draft, counts=(name,)))
+        except OutOfTimeError:
+            if found or not refused:
+                raise
+            break
         except WeaveError as error:
             refused[name] = error
     return choose(program, found, refused)

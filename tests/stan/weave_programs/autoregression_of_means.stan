@@ -1,4 +1,4 @@
-// refuse: 6 `mu\[n - 1\]` reads a neighbouring observation
+// data: {"N": 9}
 data { int N; vector[N] y; vector[N] x; }
 parameters { real a; real b; real<lower=0> s; }
 transformed parameters { vector[N] mu = a + b * x; }

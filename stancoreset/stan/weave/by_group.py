@@ -1,0 +1,139 @@
+"""Quantities of groups that a loop over rows fills, as loops over the groups.
+
+    for (n in 1:N) top[g[n]] = fmax(u[g[n]], v[g[n]]);
+    for (j in 1:J) top[j] = fmax(u[j], v[j]);
+
+Every row of a group writes the same value. A group without rows has none in the author's program,
+so that nothing may read it there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    bare,
+    body_of,
+    counted_to,
+    declarations,
+    names_in,
+    single,
+    target_vars,
+)
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import Draft
+
+__all__ = ["with_groups_filled_by_group"]
+
+
+def with_groups_filled_by_group(draft: Draft) -> Draft:
+    """A loop over groups stands before a loop over rows that fills what groups have."""
+    program = draft.program
+    groups = _Groups(program, Names(program))
+    parameters, model = (
+        tuple(new for s in block for new in groups.statement(s))
+        for block in (program.transformed_parameters, program.model)
+    )
+    if not groups.found:
+        return draft
+    return replace(draft, program=replace(program, transformed_parameters=parameters, model=model))
+
+
+@dataclass
+class _Groups:
+    """Takes the values of groups out of loops over rows; `found` counts them."""
+
+    program: n.Program
+    names: Names
+    found: int = 0
+
+    def __post_init__(self) -> None:
+        p = self.program
+        self.pointers = {d.name for d in p.known if d.type == n.INTS}
+        blocks = (p.transformed_parameters, p.model)
+        every = declarations(p.known, p.parameters, *blocks)
+        often = Counter(d.name for d in every)
+        self.declared = {d.name: d for d in every if often[d.name] == 1}
+        written = [x for b in blocks for s in b for x in n.walk(s) if isinstance(x, n.Assign)]
+        self.written = Counter(v.name for s in written for v in target_vars(s.target))
+
+    def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
+        match s:
+            case n.Block(body=body) | n.Profile(body=body):
+                return (replace(s, body=self.statements(body)),)
+            case n.If(yes=yes, no=no):
+                return (replace(s, yes=self.branch(yes), no=no and self.branch(no)),)
+            case n.For() if counted_to(s) in self.program.integers:
+                return self.loop(s)
+        return (s,)
+
+    def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+        return tuple(new for s in body for new in self.statement(s))
+
+    def branch(self, s: n.Stmt) -> n.Stmt:
+        found = self.statement(s)
+        return found[0] if len(found) == 1 else n.Block(found, line=s.line)
+
+    def loop(self, s: n.For) -> tuple[n.Stmt, ...]:
+        """Loops over groups, and what is left of a loop over rows."""
+        body = body_of(s.body)
+        filled = {k: new for k, x in enumerate(body) if (new := self.filled(x, s)) is not None}
+        if not filled:
+            return (s,)
+        self.found += len(filled)
+        left = tuple(x for k, x in enumerate(body) if k not in filled)
+        rest = (replace(s, body=n.Block(left, line=s.body.line)),) if left else ()
+        return (*filled.values(), *rest)
+
+    def filled(self, x: n.Stmt, s: n.For) -> n.For | None:
+        """``top[g[n]] = f(g[n]);`` as a loop over groups; None for all else."""
+        match x:
+            case n.Assign(
+                target=n.Index(base=n.Var(name=name) as top, indices=(n.Single(i),)), op="="
+            ):
+                pointer = bare(i)
+            case _:
+                return None
+        own = self.declared.get(name)
+        if own is None or own.value is not None or self.written[name] != 1:
+            return None
+        if not (isinstance(pointer, n.Index) and text(pointer) == self.group(pointer, s.name)):
+            return None
+        group = n.integer(self.names.fresh("j"))
+
+        def of_group(e: n.Node) -> n.Node | None:
+            return group if isinstance(e, n.Index) and text(e) == text(pointer) else None
+
+        value = n.transform(x.value, of_group)
+        inner = {d.name for d in declarations([s.body])}
+        if names_in(value) & {s.name, name, *inner, *(assigned_names(s) - {name})}:
+            return None
+        size = own.size.dims[0]
+        for e in n.walk(value):
+            if isinstance(e, n.Index) and not self.as_long(e, group.name, text(size)):
+                return None
+        put = replace(x, target=n.entry(top, group), value=value)
+        return n.loop(group.name, size, put, line=x.line)
+
+    def group(self, pointer: n.Index, row: str) -> str:
+        """``g[n]`` of the pointer's container, where that is of data; or empty."""
+        known = isinstance(pointer.base, n.Var) and pointer.base.name in self.pointers
+        return text(n.entry(pointer.base, n.integer(row))) if known else ""
+
+    def as_long(self, e: n.Index, group: str, size: str) -> bool:
+        """Whether what a group picks from has an entry for each group."""
+        picked = [k for k, i in enumerate(e.indices) if group in names_in(i)]
+        if not picked:
+            return True
+        d = self.declared.get(e.base.name) if isinstance(e.base, n.Var) else None
+        return d is not None and all(
+            k < len(d.size.dims)
+            and text(single(e.indices[k]) or n.ZERO) == group
+            and text(d.size.dims[k]) == size
+            for k in picked
+        )

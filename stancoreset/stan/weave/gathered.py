@@ -1,0 +1,224 @@
+"""Data of selected rows, written where they are read.
+
+    transformed data { vector[K] y1 = y[J]; vector[K] x1 = x[J]; }
+    model { y1 ~ lognormal(a + b * x1, s); }              // y[J] ~ lognormal(a + b * x[J], s);
+
+They may also be gathered in a loop over all rows, which then numbers the rows that it takes:
+
+    for (n in 1:N) if (y[n] > 0) { k += 1; y1[k] = y[n]; }
+    for (n in 1:N) if (y[n] > 0) { k += 1; rows_of_y1[k] = n; }
+
+What is read is then of selected rows, ``y[rows_of_y1]``, as other passes know it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    bare,
+    counted_to,
+    names_in,
+    single,
+    target_vars,
+    with_statements,
+)
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.counts import first_sizes
+from stancoreset.stan.weave.draft import Draft
+
+__all__ = ["with_selected_data_in_place"]
+
+_SIZES = ("size", "num_elements", "rows")
+
+
+def with_selected_data_in_place(draft: Draft) -> Draft:
+    """Transformed data of selected rows give way to the rows that they are."""
+    program = draft.program
+    gathered = _Gathered(program, Names(program))
+    read = set().union(*map(names_in, (*program.transformed_parameters, *program.model)))
+    if not read & gathered.values.keys():
+        return draft
+    program = with_statements(program, gathered.in_place)
+    used = {id(s): s for name, own in gathered.numbered.items() if name in read for s in own}
+    numbered = [*used.values()]
+    draft = replace(draft, program=program)
+    return draft.numbering(program, numbered) if numbered else draft
+
+
+@dataclass
+class _Gathered:
+    """The transformed data of selected rows.
+
+    `values` are what each is of, the rows' container and the numbers of its rows; `numbered` are
+    the statements that find these numbers, where the program has none.
+    """
+
+    program: n.Program
+    names: Names
+    values: dict[str, n.Expr] = field(default_factory=dict)
+    numbered: dict[str, list[n.Stmt]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        body = self.program.transformed_data
+        given = {d.name for d in self.program.data}
+        self.rows = {k for k in first_sizes(self.program) if k in given}
+        self.known = {d.name: d for d in self.program.known}
+        assigned = [x for s in body for x in n.walk(s) if isinstance(x, n.Assign)]
+        self.written = Counter(v.name for s in assigned for v in target_vars(s.target))
+        for k, s in enumerate(body):
+            if isinstance(s, n.Decl):
+                later = set().union(*map(assigned_names, body[k:]))
+                fixed = s.value is not None and not {s.name, *names_in(s.value)} & later
+                if fixed and s.value and s.size.dims and self.of_rows(s.value):
+                    self.values[s.name] = s.value
+            else:
+                for together in self.filled(s):
+                    self.number(together, s)
+
+    def of_rows(self, e: n.Expr) -> bool:
+        """Whether an expression has an entry for each of selected rows, ``log(y[J])``."""
+        parts = [x for x in n.walk(e) if isinstance(x, n.Index) and self.selects(x)]
+        own = set().union(*(names_in(x) for x in parts)) if parts else set()
+        return bool(parts) and names_in(e) <= own and e.type.rank >= 1
+
+    def selects(self, e: n.Index) -> bool:
+        """Whether an index is ``y[J]`` or ``y[J[1:K]]``, of data with rows."""
+        first = single(e.indices[0])
+        return (
+            isinstance(e.base, n.Var)
+            and e.base.name in self.rows
+            and first is not None
+            and first.type == n.INTS
+            and isinstance(first.base if isinstance(first, n.Index) else first, n.Var)
+        )
+
+    # ---- gathered in a loop -------------------------------------------------------------------
+
+    def filled(self, s: n.Stmt) -> Iterator[list[n.Assign]]:
+        """Assignments ``y1[k] = y[n]; J[k] = n;`` that stand together in a loop over all rows."""
+        for loop in (x for x in n.walk(s) if isinstance(x, n.For) and counted_to(x)):
+            blocks = [x.body for x in n.walk(loop.body) if isinstance(x, n.Block)]
+            alone = [(x,) for y in n.walk(loop.body) if not isinstance(y, n.Block)
+                     for x in n.children(y) if isinstance(x, n.Assign)]  # fmt: skip
+            for body in (*blocks, *alone, *([(loop.body,)])):
+                together: list[n.Assign] = []
+                for x in body:
+                    if isinstance(x, n.Assign) and self.gathers(x, loop.name):
+                        same = not together or _place(together[0]) == _place(x)
+                        together = [*together, x] if same else [x]
+                    elif together and names_in(_place(together[0])) & assigned_names(x):
+                        yield together
+                        together = []
+                if together:
+                    yield together
+
+    def gathers(self, x: n.Assign, loop: str) -> bool:
+        """Whether an assignment is ``y1[k] = y[n]`` or ``J[k] = n``, the only one to its target."""
+        match x.target, bare(x.value):
+            case (
+                n.Index(base=n.Var(name=v), indices=(n.Single(n.Var(name=k)),)),
+                n.Var(name=i) | n.Index(base=n.Var(), indices=(n.Single(n.Var(name=i)),)),
+            ):
+                value = bare(x.value)
+                rows = isinstance(value, n.Var) or names_in(value) <= {*self.rows, loop}
+                once = self.written[v] == 1 and v in self.known and self.known[v].value is None
+                return i == loop != k and x.op == "=" and rows and once
+        return False
+
+    def number(self, together: list[n.Assign], s: n.Stmt) -> None:
+        """Find the numbers of gathered rows by the loop that gathers them."""
+        pointers = [x for x in together if isinstance(bare(x.value), n.Var)]
+        taken = [x for x in together if isinstance(bare(x.value), n.Index)]
+        if not taken:
+            return
+        first = taken[0]
+        size = self.known[target_vars(first.target)[0].name].size.dims[0]
+        if pointers:
+            own = self.known[target_vars(pointers[0].target)[0].name]
+            numbers: n.Expr = n.integers(own.name)
+            if text(own.size.dims[0]) != text(size):
+                numbers = n.Index(numbers, (n.Between(n.ONE, size),), type=n.INTS)
+            found: list[n.Stmt] = []
+        else:
+            numbers = n.integers(self.names.fresh(f"rows_of_{target_vars(first.target)[0].name}"))
+            found = self.numbering(numbers, size, first, s)
+            if not found:
+                return
+        for x in taken:
+            d = self.known[target_vars(x.target)[0].name]
+            value = bare(x.value)
+            assert isinstance(value, n.Index)
+            if text(d.size.dims[0]) == text(size):
+                self.values[d.name] = n.Index(value.base, (n.Single(numbers),), type=d.type)
+                self.numbered[d.name] = found
+
+    def numbering(self, numbers: n.Var, size: n.Expr, x: n.Assign, s: n.Stmt) -> list[n.Stmt]:
+        """The loop that gathers rows, with their numbers in place of `x` alone; or nothing."""
+        value = bare(x.value)
+        assert isinstance(value, n.Index)
+        row = single(value.indices[0])
+        assert row is not None
+        put = replace(x, target=n.entry(numbers, _place(x)), value=row)
+        changed = assigned_names(s) - {d.name for d in n.walk(s) if isinstance(d, n.Decl)}
+
+        def change(node: n.Node) -> n.Node | None:
+            if node is x:
+                return put
+            if isinstance(node, n.Assign) and target_vars(node.target)[0].name in changed:
+                return n.Skip()
+            return None
+
+        found = n.transform(s, change)
+        if names_in(found) & changed:  # it reads what it fills
+            return []
+        return [n.Decl(numbers.name, n.SizedType("int", array=(size,))), found]
+
+    # ---- where they are read ------------------------------------------------------------------
+
+    def in_place(self, e: n.Node) -> n.Node | None:
+        """Selected rows in place of the data that were gathered of them; None for all else."""
+        match e:
+            case n.Call(name=name, args=(n.Var(name=v),)) if name in _SIZES and v in self.values:
+                return self.known[v].size.dims[0]
+            case n.Tilde() | n.TargetAdd():
+                new = n.transform(e, lambda x: None if x is e else self.in_place(x))
+                return e if new is e else replace(new, origin=e.as_written)
+            case n.Index(base=n.Var(name=v), indices=(first, *rest)) if v in self.values:
+                value = bare(self.values[v])
+                if not isinstance(value, n.Index):
+                    return None
+                pointer = single(value.indices[0])
+                assert pointer is not None
+                inner = [n.transform(i, self.in_place) for i in rest]
+                picked = n.Single(_picked(pointer, n.transform(first, self.in_place)))
+                return replace(e, base=value.base, indices=(picked, *inner, *value.indices[1:]))
+            case n.Var(name=v) if v in self.values:
+                value = self.values[v]
+                return value if isinstance(value, n.Index) else n.Paren(value, type=value.type)
+        return None
+
+
+def _place(x: n.Assign) -> n.Expr:
+    """k of ``y1[k] = …``."""
+    assert isinstance(x.target, n.Index)
+    place = single(x.target.indices[0])
+    assert place is not None
+    return place
+
+
+def _picked(pointer: n.Expr, index: n.Indexing) -> n.Expr:
+    """The numbers of rows at `index` of selected ones."""
+    if isinstance(index, n.All):
+        return pointer
+    base = pointer
+    match pointer:
+        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To(_),)):
+            pass
+    kind = n.INT if isinstance(index, n.Single) and not index.index.type.rank else n.INTS
+    return n.Index(base, (index,), type=kind)

@@ -1,0 +1,338 @@
+"""What rows compute, written out where another row reads it.
+
+    vector[N] mu = a + b * x;
+    for (n in 2:N) y[n] ~ normal(mu[n] + r * (y[n - 1] - mu[n - 1]), s);
+    for (n in 2:N) y[n] ~ normal(mu[n] + r * (y[n - 1] - (a + b * x[n - 1])), s);
+
+Given the data, row n then reads data of rows n and n - 1 alone, which other passes carry along. So
+it is with the lagged residuals that brms' ``ar()`` writes into the row after,
+
+    for (i in 1:J_lag[n]) Err[n + 1, i] = err[n + 1 - i];
+
+which are residuals of the rows before. What a row computes from what the row before has computed,
+as moving averages do, has no end and stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    bare,
+    body_of,
+    counted_to,
+    declarations,
+    name_of,
+    names_in,
+    rewritten,
+    single,
+    substituted,
+    target_vars,
+)
+from stancoreset.stan.syntax import expression as text
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.counts import first_sizes
+from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.elements import Element, NotSplitError
+from stancoreset.stan.weave.integers import reduced_sum
+from stancoreset.stan.weave.slices_as_loops import Entry
+
+__all__ = ["with_values_at_their_places"]
+
+#: The number of a row, in the values of all rows.
+_ROW = n.integer("row of a value")
+Values = dict[str, n.Expr]
+
+
+def with_values_at_their_places(draft: Draft) -> Draft:
+    """Values that rows compute are written out where another row reads them."""
+    program = draft.program
+    places = _Places(program, Names(program))
+    parameters = places.statements(program.transformed_parameters)
+    model = places.statements(program.model)
+    if not places.found:
+        return draft
+    return replace(draft, program=replace(program, transformed_parameters=parameters, model=model))
+
+
+@dataclass
+class _Places:
+    """Walks statements; `values` are those of variables that are known for each row."""
+
+    program: n.Program
+    names: Names
+    values: Values = field(default_factory=dict)
+    steps: set[str] = field(default_factory=set)  # variables of loops from 1 on
+    found: int = 0
+
+    def __post_init__(self) -> None:
+        p = self.program
+        local = declarations(p.transformed_parameters, p.model)
+        often = Counter(d.name for d in local)
+        sizes = first_sizes(p)
+        once = [d for d in local if often[d.name] == 1]
+        self.declared = {d.name: d for d in once}
+        self.rows = {d.name: sizes[d.name] for d in once if d.name in sizes and d.type.rank == 1}
+        written = [x for s in (*p.transformed_parameters, *p.model) for x in n.walk(s)]
+        self.written = Counter(
+            v.name for x in written if isinstance(x, n.Assign) for v in target_vars(x.target)
+        )
+
+    # ---- statements ---------------------------------------------------------------------------
+
+    def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+        return tuple(map(self.statement, body))
+
+    def inner(self, s: n.Stmt | None) -> n.Stmt | None:
+        """A statement after which what it has changed is not known."""
+        if s is None:
+            return None
+        before = dict(self.values)
+        new = self.statement(s)
+        self.values = before
+        self.forget(assigned_names(s))
+        return new
+
+    def forget(self, names: set[str]) -> None:
+        """Values of these, and those computed from them, are not known."""
+        self.values = {
+            k: v for k, v in self.values.items() if k not in names and not names_in(v) & names
+        }
+
+    def statement(self, s: n.Stmt) -> n.Stmt:
+        match s:
+            case n.Block(body=body) | n.Profile(body=body):
+                before = dict(self.values)
+                new = replace(s, body=self.statements(body))
+                self.values = before
+                self.forget(assigned_names(s))
+                return new
+            case n.If(yes=yes, no=no):
+                new_yes, new_no = self.inner(yes), self.inner(no)
+                self.forget(assigned_names(s))
+                assert new_yes is not None
+                return replace(s, condition=self.read(s.condition), yes=new_yes, no=new_no)
+            case n.For() if counted_to(s) in self.program.integers:
+                return self.loop(s)
+            case n.For(body=body) | n.ForEach(body=body) | n.While(body=body):
+                self.forget(assigned_names(s))
+                new_body = self.inner(body)
+                assert new_body is not None
+                return replace(s, body=new_body)
+            case n.Decl(name=name, value=value):
+                if value is not None and name in self.rows:
+                    self.give(name, self.entry(value))
+            case n.Assign(target=n.Var(name=name), op=op) if name in self.rows:
+                self.give(name, self.changed(self.values.get(name), op, self.entry(s.value)))
+            case n.Assign():
+                self.forget({v.name for v in target_vars(s.target)})
+        return rewritten(s, self.other)
+
+    def give(self, name: str, value: n.Expr | None) -> None:
+        """A variable has a new value in each row."""
+        self.forget({name})
+        if value is not None and name not in names_in(value):
+            self.values[name] = value
+
+    def changed(self, old: n.Expr | None, op: str, new: n.Expr | None) -> n.Expr | None:
+        """The value after ``op``, of an entry."""
+        if op == "=" or new is None:
+            return new
+        sign = op.removesuffix("=").lstrip(".")
+        if old is None or sign not in ("+", "-", "*", "/"):
+            return None
+        parts = (n.Paren(x, type=x.type) for x in (old, new))
+        return n.Binary(*(next(parts), sign, next(parts)), type=n.REAL)
+
+    def entry(self, e: n.Expr) -> n.Expr | None:
+        """The entry of a row; None where it has none of its own."""
+        if not e.type.rank:
+            return self.own(e)
+        try:
+            return self.own(Element(Entry(_ROW).of, {}, lambda e: False).of(e))
+        except NotSplitError:
+            return None
+
+    def own(self, e: n.Expr, values: Mapping[str, n.Expr] | None = None) -> n.Expr | None:
+        """A value with those of other variables written out; None where one is not known."""
+        known = self.values if values is None else values
+
+        def change(x: n.Node) -> n.Node | None:
+            if isinstance(x, n.Index) and name_of(x.base) in known and len(x.indices) == 1:
+                place = single(x.indices[0])
+                if place is not None and not place.type.rank:
+                    return _at(known[name_of(x.base)], n.transform(place, change))
+            return None
+
+        new: n.Expr = n.transform(e, change)
+        return None if names_in(new) & self.rows.keys() else new
+
+    # ---- where they are read ------------------------------------------------------------------
+
+    def other(self, e: n.Node) -> n.Node | None:
+        """The value of another row written out; None for all else."""
+        if isinstance(e, n.Index) and name_of(e.base) in self.values and len(e.indices) == 1:
+            place = single(e.indices[0])
+            if isinstance(place, n.Binary):
+                self.found += 1
+                return _at(self.values[name_of(e.base)], n.transform(place, self.other))
+        return None
+
+    def read(self, e: n.Expr) -> n.Expr:
+        return n.transform(e, self.other)  # type: ignore[no-any-return]
+
+    # ---- loops over rows ----------------------------------------------------------------------
+
+    def loop(self, s: n.For) -> n.Stmt:
+        """A loop over all rows, in which rows before are as they were left."""
+        body = self.without_shifts(s, body_of(s.body))
+        size, changed = counted_to(s), set().union(*map(assigned_names, body))
+        now: Values = dict(self.values)
+        inside = {d.name for d in declarations(body)}
+        numbers: Values = {s.name: _ROW}  # and those that a row computes for itself
+
+        def of_row(e: n.Expr) -> n.Expr | None:
+            value = substituted(e, numbers)
+            earlier = any(
+                isinstance(x, n.Index)
+                and name_of(x.base) in changed
+                and name_of(single(x.indices[0])) != _ROW.name
+                for x in n.walk(value)
+            )
+            return None if earlier or names_in(value) & inside else self.own(value, now)
+
+        for x in body:
+            for name in assigned_names(x) if not self.of_row(x, s) else ():
+                now.pop(name, None)
+            if isinstance(x, n.Decl) and x.value is not None and x.name not in changed:
+                number = None if x.type.rank else of_row(x.value)
+                if number is not None:
+                    numbers[x.name] = n.Paren(number, type=number.type)
+            if isinstance(x, n.Assign) and (name := self.of_row(x, s)):
+                own = of_row(x.value)
+                new = self.changed(now.pop(name, None), x.op, own)
+                if new is not None and self.rows[name] == size:
+                    now[name] = new
+        leaves = any(isinstance(e, n.Break | n.Continue) for x in body for e in n.walk(x))
+        final = {
+            k: v
+            for k, v in now.items()
+            if not names_in(v) & changed and not (leaves and k in changed)
+        }
+        stay = {k: v for k, v in final.items() if k not in changed}
+
+        def other(e: n.Node) -> n.Node | None:
+            if isinstance(e, n.Index) and name_of(e.base) in final and len(e.indices) == 1:
+                place = single(e.indices[0])
+                before = isinstance(place, n.Binary) and self.before(place, s)
+                if isinstance(place, n.Binary) and (before or name_of(e.base) in stay):
+                    self.found += 1
+                    return _at(final[name_of(e.base)], n.transform(place, other))
+            return None
+
+        new_body = tuple(rewritten(x, other) for x in body)
+        self.values = final
+        return replace(s, body=n.Block(new_body, line=s.body.line))
+
+    def of_row(self, x: n.Stmt, s: n.For) -> str:
+        """v of ``v[n] = …``, in the loop over n; empty for all else."""
+        match x:
+            case n.Assign(target=n.Index(base=n.Var(name=v), indices=(n.Single(n.Var(name=i)),))):
+                return v if i == s.name and v in self.rows else ""
+        return ""
+
+    def before(self, place: n.Binary, s: n.For) -> bool:
+        """Whether ``n - i`` is a row before n."""
+        steps = {x.name for x in n.walk(s.body) if isinstance(x, n.For) and _positive(x.lower)}
+        steps |= self.steps
+        if place.op != "-" or name_of(bare(place.left)) != s.name:
+            return False
+        return _positive(place.right) or name_of(bare(place.right)) in steps
+
+    # ---- what is written into the row after ---------------------------------------------------
+
+    def without_shifts(self, s: n.For, body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...]:
+        """The body of a loop in which each row finds itself what the one before has left it."""
+        changed = set().union(*map(assigned_names, body))
+        for k, x in enumerate(body):
+            match x:
+                case n.For(name=i, lower=n.IntLit(text="1"), upper=upper, body=inner):
+                    pass
+                case _:
+                    continue
+            (put,) = body_of(inner) if len(body_of(inner)) == 1 else (inner,)
+            if not isinstance(put, n.Assign) or put.op != "=":
+                continue
+            table, d = self.shifted(put, s.name, i)
+            rest = (*body[:k], *body[k + 1 :])
+            later = set().union(*map(assigned_names, body[k:]))
+            own_names = {x.name for x in declarations(body)}
+            given = names_in(put.value) & {table, *later, *own_names}
+            if d is None or given or names_in(upper) & {*own_names, *changed}:
+                continue
+            below = [e for y in rest for e in n.walk(y)]
+            reads = [e for e in below if isinstance(e, n.Index) and name_of(e.base) == table]
+            own_row = all(name_of(single(e.indices[0])) == s.name for e in reads)
+            mentions = sum(isinstance(e, n.Var) and e.name == table for e in below)
+            if len(reads) != mentions or not own_row:
+                continue
+            assert isinstance(d.value, n.Call)
+            start, _, length = d.value.args
+            own = n.Var(self.names.fresh(table), type=n.Type("row_vector"))
+
+            def of_own(e: n.Node, table: str = table, own: n.Var = own) -> n.Node | None:
+                if not (isinstance(e, n.Index) and name_of(e.base) == table):
+                    return None
+                return replace(e, base=own, indices=e.indices[1:]) if e.indices[1:] else own
+
+            self.steps.add(i)
+            before = n.Binary(n.integer(s.name), "-", n.ONE, type=n.INT)
+            one_before = {s.name: before}
+            value = n.transform(substituted(put.value, one_before), _short)
+            last = n.transform(substituted(upper, one_before), _short)
+            step = n.integer(i)
+            fill: n.Stmt = n.Assign(n.entry(own, step), "=", value, line=put.line)
+            fill = n.If(n.Binary(step, "<=", last, type=n.INT), fill)
+            fill = n.If(n.Binary(n.integer(s.name), ">", n.ONE, type=n.INT), fill)
+            declared = n.Decl(
+                own.name,
+                n.SizedType("row_vector", sizes=(length,)),
+                value=n.call("rep_row_vector", start, length, kind=own.type),
+            )
+            self.found += 1
+            return (declared, n.loop(i, length, fill), *(rewritten(y, of_own) for y in rest))
+        return body
+
+    def shifted(self, put: n.Assign, row: str, step: str) -> tuple[str, n.Decl | None]:
+        """The table of ``Err[n + 1, i] = …``, and its declaration with one number everywhere."""
+        match put.target:
+            case n.Index(base=n.Var(name=table), indices=(place, i)):
+                d = self.declared.get(table)
+            case _:
+                return "", None
+        own = name_of(single(i)) == step and text(single(place) or n.ZERO) == f"{row} + 1"
+        if d is None or not own or self.written[table] != 1:
+            return "", None
+        match d.value:
+            case n.Call(name="rep_matrix", args=(_, _, _)):
+                return table, d
+        return table, None
+
+
+def _at(value: n.Expr, place: n.Expr) -> n.Expr:
+    """The value of the row at `place`."""
+    return n.Paren(substituted(value, {_ROW.name: place}), type=value.type)
+
+
+def _positive(e: n.Expr) -> bool:
+    e = bare(e)
+    return isinstance(e, n.IntLit) and int(e.text) > 0
+
+
+def _short(e: n.Node) -> n.Node | None:
+    """Sums of integers without what cancels."""
+    return reduced_sum(e) if isinstance(e, n.Binary) and e.type == n.INT else None

@@ -1,0 +1,113 @@
+"""Numbers of rows of a kind, counted in transformed data, as sums over rows.
+
+    transformed data { int zeros = 0; for (n in 1:N) if (y[n] == 0) zeros += 1; }
+    model { target += zeros * log(p) + (N - zeros) * log1m(p); }
+
+Each row has what it has added to the number, which transformed data find from all rows:
+
+    target += sum(zeros_by_row) * log(p) + (N - sum(zeros_by_row)) * log1m(p);
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from stancoreset.stan.syntax import Names, assigned_names, bare, counted_to, names_in
+from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.syntax import statement as statement_text
+from stancoreset.stan.weave.counts import first_sizes
+from stancoreset.stan.weave.draft import Draft
+
+__all__ = ["with_row_counts_summed"]
+
+
+def with_row_counts_summed(draft: Draft) -> Draft:
+    """Sums over rows stand in the target for numbers of rows of a kind."""
+    program = draft.program
+    counts = _Counts(program, Names(program))
+    model = tuple(n.transform(s, counts.statement) for s in program.model)
+    if not counts.read:
+        return draft
+    found = [s for name in counts.read for s in counts.found.get(name, ())]
+    draft = replace(draft, program=replace(program, model=model))
+    return draft.numbering(draft.program, found) if found else draft
+
+
+@dataclass
+class _Counts:
+    """The numbers of rows; `values` are the sums that they are, `found` what each row adds."""
+
+    program: n.Program
+    names: Names
+    values: dict[str, n.Expr] = field(default_factory=dict)
+    found: dict[str, list[n.Stmt]] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        body = self.program.transformed_data
+        sizes = first_sizes(self.program)
+        for k, d in enumerate(body):
+            if not (isinstance(d, n.Decl) and d.type == n.INT and d.value is not None):
+                continue
+            writes = [s for s in body if d.name in assigned_names(s)]
+            later = set().union(*map(assigned_names, body[k:]))
+            match bare(d.value):
+                case n.Call(name="sum", args=(n.Var(name=v),)) if (
+                    v in sizes and not {d.name, v} & later
+                ):
+                    self.values[d.name] = d.value
+                case n.IntLit(text="0") if len(writes) == 1 and isinstance(writes[0], n.For):
+                    self.count(d.name, writes[0])
+
+    def count(self, name: str, s: n.For) -> None:
+        """What each row adds to a number, by the loop that counts it."""
+        size = counted_to(s)
+        own = n.integers(self.names.fresh(f"{name}_by_row"))
+        steps = {f"{name} += 1;", f"{name} = {name} + 1;"}
+        changed = assigned_names(s) - {d.name for d in n.walk(s) if isinstance(d, n.Decl)}
+        at = n.entry(own, n.integer(s.name))
+        added = 0
+
+        def change(x: n.Node) -> n.Node | None:
+            nonlocal added
+            if not isinstance(x, n.Assign):
+                return None
+            if statement_text(x) in steps:
+                added += 1
+                return n.Assign(at, "+=", n.ONE, line=x.line)
+            return n.Skip() if assigned_names(x) & changed else None
+
+        loop = n.transform(s, change)
+        writes = sum(name in assigned_names(x) for x in n.walk(s) if isinstance(x, n.Assign))
+        inner = any(isinstance(x, n.For | n.ForEach | n.While) for x in n.walk(s.body))
+        if size not in self.program.integers or inner or added != writes:
+            return
+        if names_in(loop) & changed:  # what it reads, it changes
+            return
+        count = n.integer(size)
+        zeros = n.call("rep_array", n.ZERO, count, kind=n.INTS)
+        self.found[name] = [n.Decl(own.name, n.SizedType("int", (count,)), value=zeros), loop]
+        self.values[name] = n.call("sum", own, kind=n.INT)
+
+    def statement(self, s: n.Node) -> n.Node | None:
+        """An increment with sums for numbers that stand in its sums and products."""
+        if isinstance(s, n.For | n.ForEach | n.While):
+            return s  # whose passes would add up all rows each
+        if not isinstance(s, n.TargetAdd):
+            return None
+        value = self.arithmetic(s.value)
+        return s if value is s.value else replace(s, value=value, origin=s.as_written)
+
+    def arithmetic(self, e: n.Expr) -> n.Expr:
+        match e:
+            case n.Paren(arg=arg) | n.Unary(arg=arg):
+                new = self.arithmetic(arg)
+                return e if new is arg else replace(e, arg=new)
+            case n.Binary(left=left, op="+" | "-" | "*", right=right):
+                one, other = self.arithmetic(left), self.arithmetic(right)
+                same = one is left and other is right
+                return e if same else replace(e, left=one, right=other)
+            case n.Var(name=name) if name in self.values:
+                self.read += [] if name in self.read else [name]
+                return self.values[name]
+        return e
