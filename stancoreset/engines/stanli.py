@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -239,7 +240,8 @@ class StanliBound(Closing):
                 capture_stan_prints=False,
             )
         except RuntimeError as error:
-            if "unsupported" in str(error):
+            # An array of tuples is "mir: malformed …", as of 0.24.0.
+            if re.search("unsupported|^mir: ", str(error)):
                 raise EngineError(
                     f"stanli cannot run '{self._compiled.name}': {error}; use CmdStan for this "
                     'program (engine="cmdstan")'

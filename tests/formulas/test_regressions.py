@@ -36,7 +36,7 @@ def predictor(regression, rng):
     eta, drawn = np.zeros(data["N"]), {}
     if "K" in data:
         drawn["b"] = rng.normal(size=data["K"])
-        raw = data["X"] if "X" in data else data["Xc"] + data["means_X"]
+        raw = data["Xc"] if "X" in data else data["Xc"] + data["means_X"]
         eta += raw @ drawn["b"]
     for name in data:
         if name.startswith("J_"):
@@ -95,6 +95,28 @@ def test_the_predictor_is_that_of_the_dense_matrices_of_formulae(right):
             else:
                 assert not block[:, level].any()  # a combination that no row has
     np.testing.assert_allclose(eta, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("f/x", "f + f:x"),
+        ("f/C(h)", "f + f:C(h)"),
+        ("f:C(h) + f", "f + f:C(h)"),
+        ("C(h):f + C(h)", "C(h) + f:C(h)"),
+    ],
+)
+def test_nested_and_reordered_terms_are_the_model_written_out(written, same):
+    """formulae 0.9.0 names other columns of `f/x` than it makes, and stops at `f:C(h) + f`."""
+    ours, theirs = made(f"student ~ {written}"), made(f"student ~ {same}")
+    names = ours.coords["coefficient"]
+    assert len(set(names)) == len(names) == ours.data["Xc"].shape[1]
+    both = [np.column_stack([np.ones(len(FRAME)), one.data["Xc"]]) for one in (ours, theirs)]
+    rank = np.linalg.matrix_rank(both[0])
+    assert rank == np.linalg.matrix_rank(both[1]) == np.linalg.matrix_rank(np.hstack(both))
+    assert {name for name in names if ":" not in name} == {
+        name for name in theirs.coords["coefficient"] if ":" not in name
+    }
 
 
 @pytest.mark.parametrize("right", [*RIGHT, "offset(log(trials)) + x", "0 + offset(z) + f"])
