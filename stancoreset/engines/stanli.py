@@ -137,7 +137,7 @@ class StanliCompiled:
         return StanliBound(self, data, seed, threads or self.threads)
 
     def bind_density(self, data: StanData) -> Density:
-        """Bind only the log density; see `StanliDensity`, which other threads crash on."""
+        """Bind only the log density; see `StanliDensity`, which is for the loading thread."""
         return StanliDensity(self, data) if in_loading_thread() else self.bind(data, threads=1)
 
 
@@ -374,8 +374,8 @@ class StanliBound(Closing):
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`.
 
-        It does not use stanli's own optimizer, which crashes the process when called from
-        another thread than the one that first imported stanli (seen with 0.24).
+        It does not use stanli's own optimizer, which only the thread that loaded stanli may ask
+        (seen with 0.24.0).
         """
         return mode_of(self, name=self._compiled.name, init=init, seed=seed, max_iter=max_iter)
 

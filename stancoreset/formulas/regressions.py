@@ -208,7 +208,8 @@ def regression(
         function of numpy, ``{x**2}``, ``C(f)``, ``T(f, "reference")``, ``offset(log(n))`` and
         ``0 +`` for no intercept. Effects of groups are correlated, ``(x | g)``, or not,
         ``(x || g)``; crossed, ``(1 | g) + (1 | h)``; or nested, ``(1 | g/h)``. Categories are
-        compared with their first level. See https://bambinos.github.io/formulae.
+        compared with their first level. A column of booleans is the number 0 or 1, unlike in R:
+        ``C(b)`` makes it a category. See https://bambinos.github.io/formulae.
     frame : pandas.DataFrame, table of Arrow, dict of columns, or path
         A path is ``.csv``, ``.json``, ``.npz``, or Parquet: a file, or a folder of files. Only the
         columns that the formula names are read; they must fit in memory (for more, see

@@ -237,7 +237,7 @@ def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
 
 @pytest.mark.fit
 def test_stanli_first_used_in_another_thread():
-    """stanli's own optimizer would crash here; in a process of its own, to be the first."""
+    """The mode is climbed to by our own optimizer; in a process of its own, to be the first."""
     code = """
 import threading, numpy as np
 from stancoreset.engines.stanli import StanliEngine
