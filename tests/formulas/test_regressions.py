@@ -36,7 +36,7 @@ def predictor(regression, rng):
     eta, drawn = np.zeros(data["N"]), {}
     if "K" in data:
         drawn["b"] = rng.normal(size=data["K"])
-        raw = data["Xc"] if "X" in data else data["Xc"] + data["means_X"]
+        raw = data["X"] if "X" in data else data["Xc"] + data["means_X"]
         eta += raw @ drawn["b"]
     for name in data:
         if name.startswith("J_"):
