@@ -92,10 +92,12 @@ def _make() -> Finding:
 
 
 def _stanc() -> Finding:
-    from stancoreset.stan.syntax import find_stanc
+    """Where stanc is, and which version of Stan it reads."""
+    from stancoreset.stan.syntax import find_stanc, stanc
 
     try:
-        return Finding("stanc", str(find_stanc()))
+        place = find_stanc()
+        return Finding("stanc", f"reads Stan {'.'.join(map(str, stanc.version()))}; {place}")
     except StancoresetError as error:
         return Finding("stanc", None, str(error), needed=True)
 

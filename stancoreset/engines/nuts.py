@@ -1,6 +1,6 @@
 """NUTS' options: one list for every engine, checked before sampling.
 
-Engines treat numbers out of range differently: some accept them, some crash.
+Engines treat numbers out of range differently: some accept them, others end.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -136,7 +137,7 @@ class StanliCompiled:
         return StanliBound(self, data, seed, threads or self.threads)
 
     def bind_density(self, data: StanData) -> Density:
-        """Bind only the log density; see `StanliDensity`, which other threads crash on."""
+        """Bind only the log density; see `StanliDensity`, which is for the loading thread."""
         return StanliDensity(self, data) if in_loading_thread() else self.bind(data, threads=1)
 
 
@@ -239,7 +240,8 @@ class StanliBound(Closing):
                 capture_stan_prints=False,
             )
         except RuntimeError as error:
-            if "unsupported" in str(error):
+            # An array of tuples is "mir: malformed …", as of 0.24.0.
+            if re.search("unsupported|^mir: ", str(error)):
                 raise EngineError(
                     f"stanli cannot run '{self._compiled.name}': {error}; use CmdStan for this "
                     'program (engine="cmdstan")'
@@ -372,8 +374,8 @@ class StanliBound(Closing):
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`.
 
-        It does not use stanli's own optimizer, which crashes the process when called from
-        another thread than the one that first imported stanli (seen with 0.24).
+        It does not use stanli's own optimizer, which only the thread that loaded stanli may ask
+        (seen with 0.24.0).
         """
         return mode_of(self, name=self._compiled.name, init=init, seed=seed, max_iter=max_iter)
 

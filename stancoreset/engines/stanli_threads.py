@@ -1,8 +1,7 @@
 """The thread in which stanli may evaluate a model itself.
 
-Of some functions, such as `lkj_corr` or `multi_normal` of an array of vectors, stanli's own
-models compute gradients on a stack of Stan's that only the thread which loaded its library has.
-From any other thread they crash the process (seen with 0.24). Its BridgeStan interface makes a
+stanli's own models compute some gradients on a stack of Stan's that only the thread which loaded
+its library has, and end the process elsewhere (seen with 0.24.0). Its BridgeStan interface makes a
 stack for every call, and its chains make one for every thread that they start themselves.
 """
 

@@ -6,6 +6,7 @@ row and effect: formulae's matrix of all groups is never made.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -186,10 +187,15 @@ def _environment() -> Any:
 
 
 def _terms(terms: Iterable[Any], frame: pd.DataFrame) -> tuple[Any, ...]:
-    """The terms, coded so that their columns have full rank."""
-    model = formulae_module("terms.terms").Model(*terms)
-    model.eval(frame, _environment())
-    return tuple(model.common_terms)
+    """The terms, coded so that their columns have full rank, main effects first.
+
+    formulae 0.9.0 shares one factor between both terms of ``f/x``, so that the second changes the
+    names of the first, and cannot code ``f:g + f``, where an interaction stands first.
+    """
+    written = [copy.deepcopy(term) for term in terms]
+    coded = sorted(written, key=lambda term: len(getattr(term, "components", ())))
+    formulae_module("terms.terms").Model(*coded).eval(frame, _environment())
+    return tuple(written)
 
 
 def _columns(

@@ -97,6 +97,28 @@ def test_the_predictor_is_that_of_the_dense_matrices_of_formulae(right):
     np.testing.assert_allclose(eta, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("f/x", "f + f:x"),
+        ("f/C(h)", "f + f:C(h)"),
+        ("f:C(h) + f", "f + f:C(h)"),
+        ("C(h):f + C(h)", "C(h) + f:C(h)"),
+    ],
+)
+def test_nested_and_reordered_terms_are_the_model_written_out(written, same):
+    """formulae 0.9.0 names other columns of `f/x` than it makes, and stops at `f:C(h) + f`."""
+    ours, theirs = made(f"student ~ {written}"), made(f"student ~ {same}")
+    names = ours.coords["coefficient"]
+    assert len(set(names)) == len(names) == ours.data["Xc"].shape[1]
+    both = [np.column_stack([np.ones(len(FRAME)), one.data["Xc"]]) for one in (ours, theirs)]
+    rank = np.linalg.matrix_rank(both[0])
+    assert rank == np.linalg.matrix_rank(both[1]) == np.linalg.matrix_rank(np.hstack(both))
+    assert {name for name in names if ":" not in name} == {
+        name for name in theirs.coords["coefficient"] if ":" not in name
+    }
+
+
 @pytest.mark.parametrize("right", [*RIGHT, "offset(log(trials)) + x", "0 + offset(z) + f"])
 def test_other_rows_are_coded_as_those_that_were_fitted(right):
     """Means, knots and levels are those of all rows, though the others have few of them."""

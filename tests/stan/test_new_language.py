@@ -15,7 +15,8 @@ pytest.importorskip("bridgestan")
 from weave_checks import generated, identities, model
 from weave_data import make_data
 
-from stancoreset.errors import CompileError, WeaveError
+from stancoreset.engines.stanli import StanliEngine
+from stancoreset.errors import CompileError, EngineError, WeaveError
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.weave import weave
 
@@ -40,6 +41,31 @@ MATRICES = """data { int N; array[N] int g; array[N] int h; vector[N] y; }
 parameters { sum_to_zero_matrix[2, 3] a; row_stochastic_matrix[2, 3] P; }
 model { for (n in 1:N) { y[n] ~ normal(a[g[n], h[n]], 1); target += log(P[g[n], h[n]]); } }"""
 
+STOCHASTIC = """data {{ int N; array[N] int<lower=1, upper=2> g;
+  array[N] int<lower=1, upper=3> y; }}
+parameters {{ {kind}_stochastic_matrix[{size}] P; }}
+model {{ for (n in 1:N) y[n] ~ categorical({row}); }}"""
+ROW_STOCHASTIC = STOCHASTIC.format(kind="row", size="2, 3", row="P[g[n]]'")
+COLUMN_STOCHASTIC = STOCHASTIC.format(kind="column", size="3, 2", row="P[:, g[n]]")
+CELLS = """data { int N; array[N] int<lower=1, upper=2> g;
+  array[N] int<lower=1, upper=3> h; vector[N] y; }
+parameters { sum_to_zero_matrix[2, 3] a; }
+model { to_vector(a) ~ normal(0, 1); for (n in 1:N) y[n] ~ normal(a[g[n], h[n]], 1); }"""
+TUPLE = """data { int N; vector[N] y; }
+parameters { tuple(real, real<lower=0>) t; }
+model { t.1 ~ normal(0, 1); t.2 ~ exponential(1); y ~ normal(t.1, t.2); }"""
+LAPLACE = """functions {
+  real ll(vector th, array[] int y) { return poisson_log_lpmf(y | th); }
+  matrix K(real s, int J) { return diag_matrix(rep_vector(s^2, J)); }
+}
+data { int G; int N; array[G, N] int<lower=0> y; array[N] int<lower=1, upper=N> g; }
+parameters { real<lower=0> s; }
+model {
+  s ~ exponential(1);
+  for (i in 1:G)
+    y[i] ~ laplace_marginal_poisson_log(g, rep_vector(0, N), 1, K, (s, N));
+}"""
+
 NEW = {
     "sum_to_zero_vector": (SUM_TO_ZERO, (2, 36)),
     "beta_neg_binomial": (BETA_NEG_BINOMIAL, (2, 36)),
@@ -62,8 +88,15 @@ def newer(monkeypatch):
     assert stanc.version()[:2] == (2, 37)
 
 
+@pytest.fixture
+def older(monkeypatch):
+    """The oldest stanc that a package brings: on Python 3.11 httpstan's, 2.35."""
+    oldest = min(stanc._of_packages(), key=stanc._version)
+    monkeypatch.setattr(stanc, "find_stanc", lambda: oldest)
+
+
 @pytest.mark.parametrize("word", NEW)
-def test_an_old_stanc_says_what_it_lacks(word):
+def test_an_old_stanc_says_what_it_lacks(word, older):
     code, since = NEW[word]
     mine = stanc.version()
     if mine[:2] >= since:
@@ -118,3 +151,71 @@ def test_a_jacobian_of_rows_is_refused(newer):
     for given in (code, code.replace("s + t", "1")):
         with pytest.raises(WeaveError, match="`up_jacobian` changes the target and is given data"):
             weave(given)
+
+
+# What pip brings without CmdStan, on every Python -----------------------------------------
+
+
+@pytest.mark.parametrize("code", [SUM_TO_ZERO, CELLS, BETA_NEG_BINOMIAL])
+def test_what_pip_brings_weaves_and_runs_it(code):
+    data = make_data(code)
+    woven = weave(code)
+    errors = identities(code, data, woven=woven)
+    assert max(errors.values()) < 1e-9, errors
+
+
+def bound(code, data):
+    woven = weave(code).code
+    rows = {"N": 4, "weights": np.ones(4), **data}
+    return StanliEngine().compile(woven, name="new").bind(rows)
+
+
+def test_numbers_that_sum_to_zero_have_names_and_one_coordinate_less_each_way():
+    data = {"g": [1, 2, 1, 2], "h": [1, 2, 3, 1], "y": np.arange(4.0)}
+    with bound(CELLS, data) as cells:
+        assert cells.n_params == 2
+        assert sorted(cells.param_names) == ["a.1.1", "a.1.2"]
+        table = cells.constrain(np.array([[0.3, -0.7], [2.0, 1.0]]))["a"]
+    assert table.shape == (2, 2, 3)
+    np.testing.assert_allclose(table.sum(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(table.sum(axis=2), 0, atol=1e-12)
+    assert abs(table).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [(ROW_STOCHASTIC, "StochasticRow"), (COLUMN_STOCHASTIC, "StochasticColumn"), (TUPLE, "STuple")],
+)
+def test_what_the_engine_lacks_is_named_once_woven(code, word):
+    assert {"y"} <= weave(code).rows.keys()
+    with pytest.raises(EngineError, match=f"stanli cannot run 'new': .*{word}.*use CmdStan"):
+        bound(code, {"g": [1, 2, 1, 2], "y": [1, 2, 3, 1]} if "g" in code else {"y": [1.0] * 4})
+
+
+def test_arrays_of_tuples_are_no_mistake_of_the_data():
+    code = TUPLE.replace("tuple(real, real<lower=0>) t", "array[1] tuple(real, real<lower=0>) t")
+    with pytest.raises(EngineError, match="stanli cannot run 'new'"):
+        bound(code.replace("t.", "t[1]."), {"y": [1.0] * 4})
+
+
+def test_groups_integrated_out_are_rows_if_they_are_a_loop():
+    if stanc.version() < (2, 39):
+        with pytest.raises(CompileError, match=r"`laplace_marginal` came with Stan 2\.39"):
+            weave(LAPLACE)
+        return
+    by_group = LAPLACE.replace(
+        "y[i] ~ laplace_marginal_poisson_log(g, rep_vector(0, N), 1,",
+        "target += laplace_marginal(ll, (y[i],), 1,",
+    )
+    for code in (LAPLACE, by_group):
+        assert weave(code).rows.keys() == {"y"}
+    whole = (
+        LAPLACE.replace("  for (i in 1:G)\n  ", "").replace("y[i]", "y").replace("[G, N]", "[N]")
+    )
+    own = whole.replace(
+        "y ~ laplace_marginal_poisson_log(g, rep_vector(0, N), 1,",
+        "target += laplace_marginal(ll, (y,), 1,",
+    )
+    for code in (whole, own):
+        with pytest.raises(WeaveError, match=r"integrates the effects.*a row is a whole group"):
+            weave(code)

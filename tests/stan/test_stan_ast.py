@@ -284,20 +284,21 @@ def test_old_arrays_get_a_hint_and_nothing_else_does():
     assert "brms" not in str(caught.value)
 
 
-def test_stanc_comes_from_cmdstan_first_then_httpstan(tmp_path, monkeypatch):
+def test_stanc_comes_from_cmdstan_first_then_newest_of_packages(tmp_path, monkeypatch):
     monkeypatch.delenv("CMDSTAN", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     binary = stanc.find_stanc()
-    assert binary.parent.name == "httpstan"
+    assert binary in (found := stanc._of_packages())
+    assert stanc.version() == max(map(stanc._version, found)) >= (2, 37)
     probe = (
         "import sys; from stancoreset.stan.syntax import find_stanc; find_stanc(); "
-        "print('httpstan' in sys.modules)"
+        "print({'httpstan', 'prophet'} & sys.modules.keys())"
     )
     root = Path(__file__).parents[2]
     out = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, cwd=root, check=True
     )
-    assert out.stdout.strip() == "False"
+    assert out.stdout.strip() == "set()"
 
     fake = tmp_path / "cmdstan" / "bin" / binary.name
     fake.parent.mkdir(parents=True)

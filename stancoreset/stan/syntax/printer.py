@@ -85,7 +85,8 @@ def expression(e: n.Node) -> str:
         case n.RowLit():
             return f"[{_list(e.items)}]"
         case n.TupleLit():
-            return f"({_list(e.items)})"
+            # Of one item without a comma it is an expression in parentheses.
+            return f"({_list(e.items)}{',' if len(e.items) == 1 else ''})"
         case n.TupleItem():
             return f"{_within(e.base, _ATOM)}.{e.number}"
         case n.ImagLit():

@@ -1,7 +1,8 @@
 """Stan's own compiler front end, run on source text: check, format, describe, parse.
 
-``stanc`` comes with CmdStan; without CmdStan it is the binary inside the ``httpstan``
-wheel. Nothing here compiles C++.
+``stanc`` comes with CmdStan; without CmdStan it is the newest binary that the packages ``httpstan``
+and ``prophet`` bring: httpstan's, 2.39, from Python 3.12 on, and prophet's, 2.37, on Python 3.11,
+whose last httpstan has 2.35. Nothing here compiles C++.
 """
 
 from __future__ import annotations
@@ -54,17 +55,20 @@ _LONGEST_LINE = 400
 
 
 def find_stanc() -> Path:
-    """Find the ``stanc`` binary: CmdStan's, or that in the package ``httpstan``.
+    """Find the ``stanc`` binary: CmdStan's, or the newest that an installed package brings.
 
-    CmdStan is that of the variable ``CMDSTAN``, or cmdstanpy's in ``~/.cmdstan``; ``httpstan`` is
-    located without importing it.
+    CmdStan is that of the variable ``CMDSTAN``, or cmdstanpy's in ``~/.cmdstan``. The packages are
+    ``httpstan`` and ``prophet``, which are located without importing them.
 
     >>> find_stanc().name
     'stanc'
     """
-    for candidate in _candidates():
-        if candidate.is_file() and os.access(candidate, os.X_OK):
+    for candidate in _of_cmdstan():
+        if _runs(candidate):
             return candidate
+    found = [candidate for candidate in _of_packages() if _runs(candidate)]
+    if found:
+        return max(found, key=_version)
     raise EngineNotFoundError(
         "no stanc found (Stan's compiler front end): install CmdStan "
         "(cmdstanpy.install_cmdstan()), set CMDSTAN to its folder, or "
@@ -72,19 +76,38 @@ def find_stanc() -> Path:
     )
 
 
-def _candidates() -> list[Path]:
-    found: list[Path] = []
+def _runs(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _of_cmdstan() -> list[Path]:
     if os.environ.get("CMDSTAN"):
-        found.append(Path(os.environ["CMDSTAN"], "bin", _EXE))
-    elif Path("~/.cmdstan").expanduser().is_dir():
+        return [Path(os.environ["CMDSTAN"], "bin", _EXE)]
+    if Path("~/.cmdstan").expanduser().is_dir():
         import cmdstanpy
 
         with suppress(ValueError):  # the folder holds no CmdStan
-            found.append(Path(cmdstanpy.cmdstan_path(), "bin", _EXE))
-    spec = importlib.util.find_spec("httpstan")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        found.append(Path(folder, _EXE))
+            return [Path(cmdstanpy.cmdstan_path(), "bin", _EXE)]
+    return []
+
+
+def _of_packages() -> list[Path]:
+    patterns = {"httpstan": _EXE, "prophet": f"stan_model/cmdstan-*/bin/{_EXE}"}
+    found: list[Path] = []
+    for package, pattern in patterns.items():
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            found += Path(folder).glob(pattern)
     return found
+
+
+def _done(command: Sequence[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, encoding="utf-8", cwd=folder, check=False
+        )
+    except OSError as error:
+        raise EngineError(f"cannot run {command[0]}: {error}") from error
 
 
 @lru_cache(maxsize=512)
@@ -95,12 +118,7 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
         path = Path(folder, "model.stan")
         path.write_text(code, encoding="utf-8")
         command = [str(stanc), *options, f"--filename-in-msg={filename}", str(path)]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, encoding="utf-8", cwd=folder, check=False
-            )
-        except OSError as error:
-            raise EngineError(f"cannot run {stanc}: {error}") from error
+        done = _done(command, folder)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}"
         said = "\n".join(line[:_LONGEST_LINE] for line in said.splitlines())
@@ -114,6 +132,7 @@ def _too_old(stanc: Path, code: str) -> str:
     """What to say where a program has words that this stanc does not know; empty for others."""
     words = re.findall(r"[a-zA-Z]\w*", _COMMENTS.sub("", code))
     words += [word.rsplit("_", 1)[0] for word in words]  # of beta_neg_binomial_lpmf
+    words += [word[:16] for word in words if word.startswith("laplace_marginal")]  # of its family
     mine = _version(stanc)[:2]
     newer = {word: v for word, v in _NEW_WORDS.items() if v > mine and word in words}
     if not newer:
@@ -121,7 +140,7 @@ def _too_old(stanc: Path, code: str) -> str:
     came = ", ".join(f"`{word}` came with Stan {v[0]}.{v[1]}" for word, v in newer.items())
     return (
         f"\n{came}; this stanc, {stanc}, is {mine[0]}.{mine[1]}: install a newer CmdStan, or use "
-        "Python 3.12 or newer, where the package httpstan has stanc 2.39."
+        'Python 3.12 or newer, where  pip install "stancoreset[embedded]"  brings stanc 2.39.'
     )
 
 
@@ -198,7 +217,7 @@ def version() -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def _version(stanc: Path) -> tuple[int, ...]:
-    done = subprocess.run([str(stanc), "--version"], capture_output=True, text=True, check=False)
+    done = _done([str(stanc), "--version"])
     for word in done.stdout.split():
         parts = word.lstrip("v").split(".")
         if len(parts) >= 2 and all(p.isdigit() for p in parts):

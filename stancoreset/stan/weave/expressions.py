@@ -48,6 +48,8 @@ _SERIES = {
     "cumulative_sum", "reverse", "sort_asc", "sort_desc", "sort_indices_asc",
     "sort_indices_desc", "rank",
 }  # fmt: skip
+# Densities that integrate effects out, and `laplace_marginal` of a likelihood of the user's own.
+_LAPLACE = "laplace_marginal"
 
 
 def matrix_of(e: n.Expr) -> n.Expr | None:
@@ -463,7 +465,9 @@ class Rows:
             return self.user(e, deps)
         deps = [self.as_value(d, a) if d.number else d for d, a in zip(deps, e.args, strict=True)]
         name, kind = suffix(e.name)
-        if kind in ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf"):
+        if kind in ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf") or name.startswith(
+            _LAPLACE
+        ):
             return self.density(name, e.args, deps)
         whole = self.sizes(e, deps)
         if whole is not None:
@@ -612,6 +616,12 @@ class Rows:
 
     def density(self, name: str, args: Sequence[n.Expr], deps: Sequence[Dep]) -> Dep:
         """Dependence of a density or cdf of Stan's: a sum over rows if any argument has rows."""
+        if name.startswith(_LAPLACE) and any(d.kind == "rowwise" or d.stat for d in deps):
+            return coupled(
+                f"`{name}` integrates the effects of a group out over its observations together, "
+                "so that a row is a whole group",
+                "make each group one row, `for (j in 1:J) y[j] ~ laplace_marginal_…(…);`",
+            )
         flat = self.flattened(name, args)
         if flat is not None:
             return flat
