@@ -80,7 +80,6 @@ class Located:
     prior: n.Node
     density: n.Call
 
-
     def exponents(self, _: Mapping[str, object]) -> tuple[float, ...]:
         """What λ may be."""
         return (0.0, 0.5, 1.0)

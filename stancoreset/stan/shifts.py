@@ -51,7 +51,6 @@ class Shifted:
     base: str
     kinds: int | None = None
 
-
     @property
     def shifted(self) -> Shifted:
         """The same as of effects that may be centred as well."""
