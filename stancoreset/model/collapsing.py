@@ -188,7 +188,7 @@ def collapsed_reference(
 
 def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
     """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
-    before, turn = turn, search.turn(_projected(search, some, turn.psi), turn, None, final=False)
+    before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn, None, final=False)
     for _ in range(_TURNS):
         moved = _moved(before, turn)
         _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
@@ -196,7 +196,7 @@ def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
             break
         before, turn = (
             turn,
-            search.turn(_projected(search, some, turn.psi), turn, None, final=False),
+            search.turn(_quadratic(search, some, turn.psi), turn, None, final=False),
         )
     return turn
 
@@ -206,11 +206,11 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     # Of groups that rows tell apart what is left is a sum over them.
     size = 1 if whole.blocks is None else whole.n_params
     near, enough = in_dimensions(_SPREAD, size), in_dimensions(_FOR_ROWS, size)
-    before, turn = turn, search.turn(_projected(search, whole, turn.psi), turn, None, final=False)
+    before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, None, final=False)
     for _ in range(_TURNS):
         before, turn = (
             turn,
-            search.turn(_projected(search, whole, turn.psi), turn, None, final=True),
+            search.turn(_quadratic(search, whole, turn.psi, last=True), turn, None, final=True),
         )
         looked_at = finite_log_likelihood(whole, turn.psi[:_LOOKED_AT])
         here = of_psi(turn.psi, looked_at, whole, search.seed)
@@ -369,12 +369,17 @@ def _is_inside(ridged: _Ridged, point: Float) -> bool:
     return bool(np.isfinite(value[0]) and np.all(np.isfinite(slope)))
 
 
-def _projected(search: _Search, rows: FullData, psi: Float) -> Expansion:
-    """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
+def _quadratic(search: _Search, rows: FullData, psi: Float, *, last: bool = False) -> Expansion:
+    """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ.
+
+    Of rows whose expectations are not known in closed form the last one is projected, by gradients
+    at draws; those on the way are Taylor's expansions at the mean.
+    """
     likelihood = search.session.likelihood
-    if not likelihood.no_series(rows):
+    exact = not likelihood.no_series(rows)
+    if exact or not last:
         here = of_psi(psi, np.zeros(len(psi)), rows, search.seed)
-        return likelihood.expand(rows, here, exact=True)
+        return likelihood.expand(rows, here, exact=exact)
     looked_at = finite_log_likelihood(rows, psi[:_LOOKED_AT])
     here = of_psi(psi, looked_at, rows, search.seed)
     return likelihood.expand(rows, here, PAIRS, bent=True)
