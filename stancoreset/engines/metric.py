@@ -175,6 +175,8 @@ def score_divergence(draws: Float, gradients: Float) -> Float:
     draws, gradients = draws[known], gradients[known]
     away, force = draws - draws.mean(axis=0), gradients - gradients.mean(axis=0)
     sigma = _of_scores(draws, gradients)
+    if not np.isfinite(sigma).all():  # of chains that have gone astray a number overflows
+        return apart
     if sigma.ndim == 1:
         left = force * np.sqrt(sigma) + away / np.sqrt(sigma)
     else:  # with Σ = L Lᵀ the norm is that of Lᵀ g + L⁻¹ θ

@@ -67,7 +67,8 @@ _AS_HIGH, _UNKNOWN = 20.0, 10.0
 _SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
 # Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
 _FLAT, _LEVEL = 1e-4, 1e-2
-# Standard deviation of the ridge that holds a climb of the likelihood near its start.
+# Width of the ridge that holds a climb of the likelihood near its start: as a multiple of what the
+# prior says of ψ, with scales of effects at one, and at least.
 _RIDGE = 3.0
 _NONE = np.zeros(1)
 
@@ -147,6 +148,15 @@ class _Search:
         # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
         return _Turn(expansion, collapsed, psi, mean)
+
+    def ridge(self, start: Float) -> Float:
+        """Standard deviations of a ridge in ψ, (p,), wider than what the prior says of them."""
+        hessian = Hessians(self.prior.param_names)
+        gradient = self.prior.log_density_gradient
+        own = hessian.at(gradient, start, np.ones(len(start)))
+        noise = np.random.default_rng([self.seed, 107]).standard_normal((_LOOKED_AT, len(start)))
+        psi = self.seen(start + _wide(-own.diagonal()) * noise)
+        return _RIDGE * np.maximum(1.0, np.nan_to_num(psi.std(axis=0), nan=1.0, posinf=1.0))
 
     def finite(self, draws: Float) -> Float:
         """ψ at draws, (S, P) → (S, p); a `ControlError` names what is not finite."""
@@ -280,6 +290,7 @@ class _Ridged:
 
     rows: FullData
     centre: Float
+    width: Float
 
     @property
     def n_params(self) -> int:
@@ -291,9 +302,9 @@ class _Ridged:
     def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
         value, slope = self.rows.log_density_gradient(draws)
         prior, own = self.rows.prior.log_density_gradient(draws)
-        away = (draws - self.centre) / _RIDGE
+        away = (draws - self.centre) / self.width
         with np.errstate(invalid="ignore"):
-            return value - prior - 0.5 * np.sum(away**2, axis=1), slope - own - away / _RIDGE
+            return value - prior - 0.5 * np.sum(away**2, axis=1), slope - own - away / self.width
 
     def at(self, point: Float) -> tuple[float, Float]:
         """Value and gradient at one point, (p,)."""
@@ -306,7 +317,7 @@ class _Ridged:
         own = Hessians(self.rows.param_names).at(
             self.rows.prior.log_density_gradient, point, np.ones(len(point))
         )
-        ridge = sparse.eye_array(len(point)) / _RIDGE**2
+        ridge = sparse.diags_array(1 / self.width**2)
         return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
 
 
@@ -327,7 +338,7 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (_CLIMBS, len(start)))
     (first,), points = search.finite(start[None]), search.seen(np.reshape(others, (-1, len(start))))
     with whole.sampled(size, np.random.default_rng(search.seed)) as few:
-        ridged = _Ridged(few, first)
+        ridged = _Ridged(few, first, search.ridge(start))
         if not _is_inside(ridged, first):
             raise ReferenceFitError("the likelihood is zero where the prior is highest")
         top = ascend(ridged, first)
@@ -350,7 +361,7 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
 
 def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> _Turn:
     """The first turn, by Taylor's expansion where the likelihood of rows is highest."""
-    ridged = _Ridged(rows, search.seen(start[None])[0])
+    ridged = _Ridged(rows, search.seen(start[None])[0], search.ridge(start))
     share = np.sqrt(search.rows(rows, _CLIMBED) / rows.n_obs)
     rough = replace(rough, chol=rough.chol * share)
     density = rough.whitened(ridged.log_density_gradient)
@@ -409,6 +420,11 @@ def _widths(density: PriorTimesQuadratic, point: Float) -> Float:
     bent = density.curvature @ jacobian
     rows = jacobian.multiply(bent) if is_sparse(bent) else jacobian.toarray() * bent
     curvature = curvature + np.asarray(rows.sum(axis=0)).ravel()
+    return _wide(curvature)
+
+
+def _wide(curvature: Float) -> Float:
+    """Standard deviations of curvatures; one where there is none."""
     with np.errstate(invalid="ignore", divide="ignore"):
         width = 1 / np.sqrt(curvature)
-    return np.where(np.isfinite(width) & (width > 0), np.clip(width, 1e-8, 1.0), 1.0)
+    return np.where(np.isfinite(width) & (width > 0), np.clip(width, 1e-8, 1e3), 1.0)

@@ -68,6 +68,33 @@ def test_many_scales_are_left_to_nuts_and_the_report_says_so(tmp_path):
     assert fit.report()["reference"]["by_chains"] == reason
 
 
+FAR_PRIOR = """
+data { int N; int K; array[N] int<lower=1, upper=K> g; vector[N] y; }
+parameters { real mu; vector[K] z; real<lower=0> s; real<lower=0> sigma; }
+transformed parameters { vector[K] r = s * z; }
+model {
+  mu ~ student_t(3, 543, 62.3); z ~ std_normal(); s ~ student_t(3, 0, 62.3);
+  sigma ~ student_t(3, 0, 62.3); y ~ normal(mu + r[g], sigma);
+}"""
+
+
+def test_a_prior_far_from_the_outcomes_does_not_hold_the_climb():
+    """As of a program written for other data; against least squares within groups."""
+    rng = np.random.default_rng(6)
+    g = np.repeat(np.arange(10), 100)
+    y = rng.normal(0.5 + rng.normal(size=10)[g])
+    with sc.CoresetModel(stan_code=FAR_PRIOR, engine="stanli") as model:
+        session, checked = model._session, model.read({"N": 1_000, "K": 10, "g": g + 1, "y": y})
+        found = collapsed_reference(session, checked, session.full_data(checked), 100, 1)
+        psi = session.seen(checked, np.concatenate([found.draws, found.spare]))
+    names = list(session.likelihood.full_data(session.read(checked)).param_names)
+    effects = psi[:, [names.index(f"r.{j}") for j in range(1, 11)]]
+    means = y.reshape(10, 100).mean(axis=1)
+    ours = psi[:, [names.index("mu")]] + effects
+    np.testing.assert_allclose(ours.mean(axis=0), means, atol=0.05)
+    np.testing.assert_allclose(ours.std(axis=0), 0.1, rtol=0.15)
+
+
 @pytest.mark.fit
 def test_turns_on_a_subsample_end_where_those_on_all_rows_do(monkeypatch):
     data, _ = grouped_data(20, 30_000)
