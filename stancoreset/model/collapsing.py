@@ -102,6 +102,10 @@ class _Search:
         size = max(least, _ROWS_PER_PARAMETER * self.full.n_params)
         return size if _FEWER * size <= whole.n_obs else whole.n_obs
 
+    def climbed(self, rows: FullData) -> int:
+        """Rows of the first climb, or all that there are."""
+        return min(max(_CLIMBED, _ROWS_PER_PARAMETER * self.full.n_params), rows.n_obs)
+
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
         """Prior × the quadratic of an expansion."""
         columns = expansion.columns
@@ -191,7 +195,7 @@ def collapsed_reference(
         few = search.rows(whole, _SUBSAMPLE)
         if few == whole.n_obs:
             return _on_all(search, whole, _first(search, whole, rough, start), count)
-        with whole.sampled(few, np.random.default_rng(seed)) as some:
+        with _sampled(whole, few, seed) as some:
             turn = _on_some(search, some, _first(search, some, rough, start), whole.n_obs)
         return _on_all(search, whole, turn, count)
 
@@ -284,6 +288,16 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
     return np.where(np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL), top.theta, 0.0)
 
 
+@contextmanager
+def _sampled(whole: FullData, size: int, seed: int) -> Iterator[FullData]:
+    """A random sample of rows, or the rows themselves if it would have all."""
+    if size == whole.n_obs:
+        yield whole
+    else:
+        with whole.sampled(size, np.random.default_rng(seed)) as few:
+            yield few
+
+
 @dataclass(frozen=True)
 class _Ridged:
     """The log likelihood of rows, less a weak ridge around a point."""
@@ -333,11 +347,11 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     ReferenceFitError
         If two ends are as high as each other, and apart.
     """
-    size = search.rows(whole, _CLIMBED)
+    size = search.climbed(whole)
     rng = np.random.default_rng([search.seed, 103])
     others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (_CLIMBS, len(start)))
     (first,), points = search.finite(start[None]), search.seen(np.reshape(others, (-1, len(start))))
-    with whole.sampled(size, np.random.default_rng(search.seed)) as few:
+    with _sampled(whole, size, search.seed) as few:
         ridged = _Ridged(few, first, search.ridge(start))
         if not _is_inside(ridged, first):
             raise ReferenceFitError("the likelihood is zero where the prior is highest")
@@ -362,7 +376,7 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
 def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> _Turn:
     """The first turn, by Taylor's expansion where the likelihood of rows is highest."""
     ridged = _Ridged(rows, search.seen(start[None])[0], search.ridge(start))
-    share = np.sqrt(search.rows(rows, _CLIMBED) / rows.n_obs)
+    share = np.sqrt(search.climbed(rows) / rows.n_obs)
     rough = replace(rough, chol=rough.chol * share)
     density = rough.whitened(ridged.log_density_gradient)
     top = climb(density, np.zeros(len(rough.mean)), slope=_SLOPE, max_iter=_STEPS)
