@@ -224,7 +224,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     for _ in range(_TURNS):
         before, turn = (
             turn,
-            search.turn(_quadratic(search, whole, turn.psi, last=True), turn, None, final=True),
+            search.turn(_quadratic(search, whole, turn.psi), turn, None, final=True),
         )
         looked_at = finite_log_likelihood(whole, turn.psi[:_LOOKED_AT])
         here = of_psi(turn.psi, looked_at, whole, search.seed)
@@ -394,17 +394,12 @@ def _is_inside(ridged: _Ridged, point: Float) -> bool:
     return bool(np.isfinite(value[0]) and np.all(np.isfinite(slope)))
 
 
-def _quadratic(search: _Search, rows: FullData, psi: Float, *, last: bool = False) -> Expansion:
-    """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ.
-
-    Of rows whose expectations are not known in closed form the last one is projected, by gradients
-    at draws; those on the way are Taylor's expansions at the mean.
-    """
+def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
+    """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
     likelihood = search.session.likelihood
-    exact = not likelihood.no_series(rows)
-    if exact or not last:
+    if not likelihood.no_series(rows):
         here = of_psi(psi, np.zeros(len(psi)), rows, search.seed)
-        return likelihood.expand(rows, here, exact=exact)
+        return likelihood.expand(rows, here, exact=True)
     looked_at = finite_log_likelihood(rows, psi[:_LOOKED_AT])
     here = of_psi(psi, looked_at, rows, search.seed)
     return likelihood.expand(rows, here, PAIRS, bent=True)
