@@ -290,8 +290,8 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
 
 @contextmanager
 def _sampled(whole: FullData, size: int, seed: int) -> Iterator[FullData]:
-    """A random sample of rows, or the rows themselves if it would have all."""
-    if size == whole.n_obs:
+    """A random sample of rows in memory, or the rows themselves if they are there and all of it."""
+    if size == whole.n_obs and whole.passes.stored is None:
         yield whole
     else:
         with whole.sampled(size, np.random.default_rng(seed)) as few:

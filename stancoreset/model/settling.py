@@ -73,6 +73,8 @@ SETTLING_ITERATIONS = 3 * (_WARMUP + _TURN) + _WARMUP + _SAMPLING
 _SOON = 2.0
 # Largest R̂ of chains that may agree when they are so much longer.
 _MAY_MIX = 1.5
+# Of the way to the next quadratic, the share that is gone where the whole way made it worse.
+_SHORTER = 0.3
 # Share of divergent transitions above which the posterior's chains take smaller steps.
 _MANY = 0.005
 # Difference of two gradients, as a share of them, that is none.
@@ -113,7 +115,9 @@ class Settling:
         reason = ""
         if collapses and (self.session.likelihood is not self.session or self._are_scaled):
             try:
-                return self._collapsed()
+                return collapsed_reference(
+                    self.session, self.checked, self.full, self.count, self.seed
+                )
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
@@ -129,14 +133,9 @@ class Settling:
             expansion = view.session.expand(view.full, view.reference)
             if view.reference is reference and expansion.gap(reference) <= _GOOD:
                 return reference
-            try:
-                if by_chains:
-                    raise ReferenceFitError(by_chains)
-                found = self._collapsed()
-            except StancoresetError as error:
-                best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
-                found = replace(self._reference(view.full, best), by_chains=_clause(error))
-            return replace(found, elsewhere=reference.elsewhere)
+            best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
+            found = self._reference(view.full, best)
+            return replace(found, elsewhere=reference.elsewhere, by_chains=by_chains)
         except StancoresetError as error:
             return replace(reference, unsettled=_clause(error))
 
@@ -144,9 +143,6 @@ class Settling:
         """A reference of values of ψ, the first of which are evaluated."""
         looked_at = finite_log_likelihood(full, psi[:_LOOKED_AT])
         return of_psi(psi, looked_at, full, self.seed)
-
-    def _collapsed(self) -> Reference:
-        return collapsed_reference(self.session, self.checked, self.full, self.count, self.seed)
 
     @property
     def _are_scaled(self) -> bool:
@@ -160,7 +156,8 @@ class Settling:
     def _turns(self, full: FullData, expansion: Expansion, inits: Float) -> _Turn:
         """The best of a few turns, until what the quadratic leaves is little or stands still.
 
-        Each turn expands the log likelihood at the best draws so far.
+        Each turn expands the log likelihood at the best draws so far. Where that made it worse, as
+        with outcomes whose log likelihood bends at points, it goes only a share of the way.
 
         Raises
         ------
@@ -168,17 +165,21 @@ class Settling:
             If the draws are not near the posterior.
         """
         best: _Turn | None = None
+        ahead: Expansion | None = None
         near: Float | None = None
-        before = np.inf
+        before, share = np.inf, 1.0
         for turn in range(_TURNS):
             if best is not None:
-                expansion = self.session.likelihood.expand(full, best.seen, PAIRS, bent=True)
+                ahead = ahead or self.session.likelihood.expand(full, best.seen, PAIRS, bent=True)
+                expansion = best.expansion.towards(ahead, share)
                 inits, near = best.last, best.draws
             # The turn that is most likely the last one makes the reference's draws.
             length = _SAMPLING if before <= _of_groups(_SOON, full) else _TURN
             made = self._turn(full, expansion, inits, near, turn, length)
             if best is None or made.gap < best.gap:
-                best = made
+                best, ahead, share = made, None, 1.0
+            else:
+                share *= _SHORTER
             # A quadratic that leaves more than its draws can tell is for the rows to complete.
             still = _STILL * before <= made.gap <= _of_groups(_FOR_ROWS, full)
             if made.gap <= _SPREAD or still:

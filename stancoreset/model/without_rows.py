@@ -80,7 +80,7 @@ class WithoutRows:
             widths = _squared_widths(bound, inits[0]) if self.session.engine.in_process else None
             short = replace(_ROUGH, chains=nuts.chains, parallel_chains=nuts.parallel_chains)
             options = vars(short.completed(widths))
-            return bound.sample(seed=seed, inits=inits, inv_metric=widths, **options).unconstrained
+            return bound.sample(seed=seed, inits=inits, **options).unconstrained
 
 
 def _squared_widths(bound: BoundModel, theta: Float) -> Float:

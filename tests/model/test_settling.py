@@ -387,6 +387,9 @@ class Quadratic:
 
     at: float
 
+    def towards(self, other, share):
+        return Quadratic(self.at + share * (other.at - self.at))
+
 
 def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
     """The search, whose turns leave these gaps, its full data, and the quadratics of its turns."""
@@ -434,6 +437,15 @@ def test_the_turn_that_is_most_likely_the_last_is_long(monkeypatch):
     assert best is made[1]
     assert start._long(full, best) is made[-1]
     assert [one.length for one in made] == [100, 300]
+
+
+def test_a_turn_that_made_it_worse_is_followed_by_a_shorter_one(monkeypatch):
+    """From the best draws so far, a share of the way to the quadratic expanded there."""
+    start, full, told = told_turns(monkeypatch, (9.0, 20.0, 12.0, 4.0, 5.0, 3.0))
+    assert start._turns(full, Quadratic(0.0), np.zeros((4, 1))).gap == 3.0
+    # Expansions at the draws of turn n are n + 1 here: the whole way to 1, two shorter ones, …
+    third = 0.3 * 0.3
+    assert told == pytest.approx([0.0, 1.0, 0.3, third, 4.0, third + 0.3 * (4.0 - third)])
 
 
 def given(session, data, draws):
