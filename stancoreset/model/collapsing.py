@@ -25,6 +25,7 @@ from stancoreset.model.view import COMPARED, of_psi, offset_of
 from stancoreset.reference import (
     MOST_HYPERPARAMETERS,
     CollapsedDraws,
+    Conditional,
     GaussianFit,
     PriorTimesQuadratic,
     Reference,
@@ -66,7 +67,9 @@ _AS_HIGH, _UNKNOWN = 20.0, 10.0
 # Largest whitened slope at the end of a climb, its iterations, and those before in no units.
 _SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
 # Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
-_FLAT, _LEVEL = 1e-4, 1e-2
+_FLAT, _LEVEL = 1e-8, 1e-6
+# Logarithms at which scales of effects are held there.
+_RUNGS = (0.0, 3.0, 6.0)
 # Width of the ridge that holds a climb of the likelihood near its start: as a multiple of what the
 # prior says of ψ, with scales of effects at one, and at least.
 _RIDGE = 3.0
@@ -129,6 +132,7 @@ class _Search:
         if before is None:
             assert start is not None
             point, width = start, _widths(density, start)
+            width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
         else:
             point, width = before.draws.mean(axis=0), before.draws.std(axis=0)
             width = np.maximum(width, 1e-8)
@@ -153,13 +157,22 @@ class _Search:
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
         return _Turn(expansion, collapsed, psi, mean)
 
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Coordinates of ψ that the rows do not see, scales where ψ are all parameters, (p,)."""
+        if self.session.likelihood is self.session:
+            return self.bending
+        return np.zeros(1, dtype=bool)
+
     def ridge(self, start: Float) -> Float:
         """Standard deviations of a ridge in ψ, (p,), wider than what the prior says of them."""
         hessian = Hessians(self.prior.param_names)
         gradient = self.prior.log_density_gradient
         own = hessian.at(gradient, start, np.ones(len(start)))
         noise = np.random.default_rng([self.seed, 107]).standard_normal((_LOOKED_AT, len(start)))
-        psi = self.seen(start + _wide(-own.diagonal()) * noise)
+        width = _wide(-own.diagonal())
+        width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
+        psi = self.seen(start + width * noise)
         return _RIDGE * np.maximum(1.0, np.nan_to_num(psi.std(axis=0), nan=1.0, posinf=1.0))
 
     def finite(self, draws: Float) -> Float:
@@ -277,15 +290,25 @@ def _bending(prior: BoundModel, seen: Callable[[Float], Float], seed: int) -> ND
 
 
 def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
-    """Where the prior is highest, (P,), with the scales of effects at one.
+    """Where the prior is highest, (P,), with the scales of effects where their prior is.
 
-    Coordinates along which it rises without end stay at zero.
+    Scales are held at a few values, of which that with the highest marginal density is taken.
+    Coordinates along which the prior rises without end stay at zero.
     """
-    free = sparse.diags_array((~held).astype(float))
-    origin = GaussianFit(np.zeros(prior.n_params), free)
-    density = origin.whitened(prior.log_density_gradient)
-    top = climb(density, origin.mean, slope=_FLAT)
-    return np.where(np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL), top.theta, 0.0)
+    none, free = np.zeros(0), sparse.diags_array((~held).astype(float))
+    alone = PriorTimesQuadratic(prior, lambda x: x[:, :0], none, none, np.zeros((0, 0)))
+    best, highest = np.zeros(prior.n_params), -np.inf
+    for rung in _RUNGS if held.any() else _RUNGS[:1]:
+        origin = GaussianFit(np.where(held, rung, 0.0), free)
+        density = origin.whitened(prior.log_density_gradient)
+        top = climb(density, np.zeros(prior.n_params), slope=_FLAT)
+        known = np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL)
+        start = np.where(known & ~held, top.theta, origin.mean)
+        conditional = Conditional(alone, ~held, start, np.ones(len(start)))
+        height = conditional.log_marginal(start[held][None])[0]
+        if rung == _RUNGS[0] or height > highest:
+            best, highest = start, height
+    return best
 
 
 @contextmanager
@@ -305,6 +328,7 @@ class _Ridged:
     rows: FullData
     centre: Float
     width: Float
+    held: NDArray[np.bool_]
 
     @property
     def n_params(self) -> int:
@@ -318,7 +342,8 @@ class _Ridged:
         prior, own = self.rows.prior.log_density_gradient(draws)
         away = (draws - self.centre) / self.width
         with np.errstate(invalid="ignore"):
-            return value - prior - 0.5 * np.sum(away**2, axis=1), slope - own - away / self.width
+            along = np.where(self.held, 0.0, slope - own - away / self.width)
+            return value - prior - 0.5 * np.sum(away**2, axis=1), along
 
     def at(self, point: Float) -> tuple[float, Float]:
         """Value and gradient at one point, (p,)."""
@@ -350,32 +375,43 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     size = search.climbed(whole)
     rng = np.random.default_rng([search.seed, 103])
     others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (_CLIMBS, len(start)))
-    (first,), points = search.finite(start[None]), search.seen(np.reshape(others, (-1, len(start))))
+    # Scales are held: as parameters of ψ they are what the prior says, not the rows.
+    points = np.where(search.bending, start, np.reshape(others, (-1, len(start))))
+    (first,), points = search.finite(start[None]), search.seen(points)
     with _sampled(whole, size, search.seed) as few:
-        ridged = _Ridged(few, first, search.ridge(start))
+        ridged = _Ridged(few, first, search.ridge(start), search.held)
         if not _is_inside(ridged, first):
             raise ReferenceFitError("the likelihood is zero where the prior is highest")
         top = ascend(ridged, first)
-        known = gaussian_at(top, ridged.precision(top), few.param_names)
         points = points[[_is_inside(ridged, point) for point in points]]
-        if not len(points):
-            return known
-        climbed = known.whitened(ridged.log_density_gradient)
         # The curvature at the top says nothing of what is far from it.
         nearer = [climb(ridged.at, p, slope=_SLOPE, max_iter=_STRETCH).theta for p in points]
-        starts = known.standardised(np.array(nearer)).T
-        ends = np.array([climb(climbed, z, slope=_SLOPE, max_iter=_STEPS).theta for z in starts])
-        height = ridged.log_density_gradient(np.stack([top, *(known.mean + ends @ known.chol.T)]))
-        lower, expected = height[0][0] - height[0][1:], 0.5 * np.sum(ends**2, axis=1)
-        _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
-        if np.any(lower < -_UNKNOWN) or np.any((lower <= _AS_HIGH) & (expected > lower + _UNKNOWN)):
+        for _ in range(1 + _CLIMBS):
+            known = gaussian_at(top, ridged.precision(top), few.param_names)
+            if not nearer:
+                return known
+            climbed = known.whitened(ridged.log_density_gradient)
+            starts = known.standardised(np.array(nearer)).T
+            ends = np.array(
+                [climb(climbed, z, slope=_SLOPE, max_iter=_STEPS).theta for z in starts]
+            )
+            there = known.mean + ends @ known.chol.T
+            height = ridged.log_density_gradient(np.stack([top, *there]))[0]
+            lower, expected = height[0] - height[1:], 0.5 * np.sum(ends**2, axis=1)
+            _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
+            highest = int(np.argmin(lower))
+            if lower[highest] >= -_UNKNOWN:
+                break
+            # The climb from the prior's mode had ended on its way.
+            nearer, top = [top, *there], ascend(ridged, there[highest])
+        if np.any((lower <= _AS_HIGH) & (expected > lower + _UNKNOWN)):
             raise ReferenceFitError("the likelihood has several modes")
     return known
 
 
 def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> _Turn:
     """The first turn, by Taylor's expansion where the likelihood of rows is highest."""
-    ridged = _Ridged(rows, search.seen(start[None])[0], search.ridge(start))
+    ridged = _Ridged(rows, search.finite(start[None])[0], search.ridge(start), search.held)
     share = np.sqrt(search.climbed(rows) / rows.n_obs)
     rough = replace(rough, chol=rough.chol * share)
     density = rough.whitened(ridged.log_density_gradient)

@@ -21,6 +21,7 @@ from stancoreset.reference.base import (
 from stancoreset.reference.collapsed import (
     MOST_HYPERPARAMETERS,
     CollapsedDraws,
+    Conditional,
     PriorTimesQuadratic,
     find_bending,
     find_conditionally_gaussian,
@@ -37,6 +38,7 @@ __all__ = [
     "METHODS",
     "MOST_HYPERPARAMETERS",
     "CollapsedDraws",
+    "Conditional",
     "Expectation",
     "GaussianFit",
     "PriorTimesQuadratic",

@@ -19,12 +19,14 @@ from stancoreset.reference.collapsed.block import (
     find_bending,
     find_conditionally_gaussian,
 )
+from stancoreset.reference.collapsed.conditional import Conditional
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.collapsed.sampler import CollapsedDraws, sample_collapsed
 
 __all__ = [
     "MOST_HYPERPARAMETERS",
     "CollapsedDraws",
+    "Conditional",
     "PriorTimesQuadratic",
     "find_bending",
     "find_conditionally_gaussian",

@@ -101,7 +101,8 @@ def find_conditionally_gaussian(
     rng = np.random.default_rng([seed, 84])
     bends = np.zeros(len(size))
     for _ in range(_POINTS):
-        here = point + width * rng.standard_normal(len(point))
+        # Scales stay: where one is next to nothing, rounding errors are large.
+        here = point + np.where(bending, 0.0, width) * rng.standard_normal(len(point))
         along, of_psi, _ = _bends(density, here, width, block, rng, alone=True)
         nats = np.sqrt(np.bincount(block, weights=_own(along, block) ** 2))
         curved = np.einsum("kp,kp->k", np.asarray(of_psi @ density.curvature), of_psi)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
@@ -137,13 +136,15 @@ def sample_collapsed(
     left_over = density.log_density(theta) - np.concatenate(left)
     spread = float(np.std(left_over))
     _log.debug("what is not quadratic in u has a standard deviation of %.3g", spread)
-    if not spread <= _REMAINDER:
+    even = not spread <= _REMAINDER
+    if even and final:
         raise ReferenceFitError(
             f"prior times quadratic is not Gaussian in {int(inner.sum())} parameters: it differs "
             f"by {spread:.3g} nats, expected at most {_REMAINDER:g}"
         )
-    weights = np.exp(left_over - logsumexp(left_over))
-    order = rng.permutation(WeightedDraws(theta, np.log(weights)).resample(count, rng))
+    # On the way to a reference draws need only be near.
+    weighted = WeightedDraws(theta, np.zeros(count) if even else left_over)
+    order = rng.permutation(weighted.resample(count, rng))
     return CollapsedDraws(theta[order], means, repeats, found, inner, spread)
 
 
@@ -169,9 +170,11 @@ def _hyperparameters(
         return even or (found.khat <= _KHAT and found.ess >= _EFFECTIVE * size)
 
     if not final:
-        return sample_by_importance(
+        found = sample_by_importance(
             conditional.log_marginal, mode, cov, _stages(_SEARCH, size), rng
         )
+        _log.debug("mode %s, mean %s, ESS %.0f", mode.round(2), found.mean.round(2), found.ess)
+        return found
     enough = _stages(_FINAL, size)
     found = sample_by_importance(
         conditional.log_marginal,
