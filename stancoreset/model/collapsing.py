@@ -2,9 +2,9 @@
 
     ψ* → quadratic of L at ψ* → collapsed draws of prior × quadratic → q₁ → quadratic at q₁ → …
 
-ψ* is where the likelihood alone is highest, in the coordinates of what rows see: there no scale of
-effects can go to zero. First turns read a subsample; its quadratic is then moved to all rows by one
-gradient, and the last turn is made on all rows.
+ψ* is where the likelihood alone is highest, in the coordinates of what rows see: it has no pole at
+a scale of zero, for it does not see scales of effects. First turns read a subsample, the last two
+or more all rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,14 @@ from stancoreset.reference import (
     sample_collapsed,
     start_seed,
 )
-from stancoreset.rows import AnyMatrix, FullData, Hessians, is_sparse
+from stancoreset.rows import (
+    AnyMatrix,
+    Directions,
+    FullData,
+    Hessians,
+    dependencies,
+    is_sparse,
+)
 from stancoreset.selection import PAIRS, Expansion
 
 __all__ = ["COLLAPSED", "collapsed_reference"]
@@ -455,9 +462,6 @@ def _widths(density: PriorTimesQuadratic, point: Float) -> Float:
     step = np.ones(len(names))
     prior = hessian.at(density.prior.log_density_gradient, point, step)
     curvature = -prior.diagonal()
-    # ψ moves by its own curvature's width along a coordinate that it is.
-    from stancoreset.rows import Directions, dependencies
-
     generic = point + 0.5
     meets = dependencies(density.seen, generic, step, names)
     every = np.ones(len(names), dtype=bool)

@@ -297,3 +297,11 @@ def test_the_metric_of_a_known_one_is_that_of_the_user(bound, near):
         iter_sampling=10, metric="unit_e", max_treedepth=3, adapt_delta=0.5,
     )  # fmt: skip
     assert result.native.metric == "unit_e"
+
+
+def test_draws_that_have_gone_astray_are_as_far_apart_as_can_be():
+    """Their products overflow, so that no metric suits them: what moves them saves nothing."""
+    rng = np.random.default_rng(3)
+    draws = 1e200 * rng.normal(size=(40, 2))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        assert np.isinf(score_divergence(draws, rng.normal(size=(40, 2)))).all()

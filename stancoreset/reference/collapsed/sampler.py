@@ -98,8 +98,9 @@ def sample_collapsed(
     Raises
     ------
     ReferenceFitError
-        If nothing is Gaussian given the rest, the rest are more than twelve, the prior is improper
-        in u given h, or the weights of h or of the remainder cannot be trusted.
+        If nothing is Gaussian given the rest, the rest are more than twelve, or the prior is
+        improper in u given h; of `final` draws also if the weights of h or of the remainder cannot
+        be trusted.
     """
     outer = int(np.sum(~inner))
     if not inner.any() or outer > MOST_HYPERPARAMETERS:
