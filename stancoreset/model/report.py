@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from stancoreset.checks import is_number, is_whole
 from stancoreset.model.certify import certificate_of_gaussian
 from stancoreset.model.refinement import FIRST, Round
@@ -24,7 +22,7 @@ from stancoreset.posterior import (
 )
 from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import Reference
-from stancoreset.selection import Coreset
+from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -235,7 +233,7 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     if fit.certificate.witness:
         yield from ("", f"Witness of the full log density: {fit.certificate.witness}.")
     coreset = fit.selected
-    if coreset is not None and coreset.size < coreset.n_obs and np.all(coreset.weights == 1):
+    if coreset is not None and coreset.method == QUADRATIC_ONLY:
         yield from (
             "",
             "None of these rows replaces others: the quadratic stands for all of the rest.",

@@ -21,19 +21,20 @@ __all__ = [
     "is_adequate",
     "is_negligible",
     "needs_draws",
-    "needs_no_rows",
     "sizes_to_try",
     "worth_trying",
 ]
 
 #: The size that asks for a search.
 AUTO = "auto"
-#: Held-out error of the log likelihood, a standard deviation in natural logarithms, that is small
-#: enough: importance weights then have the effective sample size n / (1 + 0.1²).
-ERROR_GOAL = 0.1
-# What a quadratic leaves that no row need complete: weights are worth 995 draws of 1,000. Where the
-# log likelihood varies little, it is less: half of the relative error that forbids a certificate.
-_NEGLIGIBLE, _SHARE = 0.07, 0.5 * HELDOUT_CERTIFIED
+# Importance efficiency at which an approximation is good enough.
+_EFFICIENCY = 0.98
+#: Error of the log likelihood, a standard deviation in natural logarithms, that is small enough:
+#: importance weights then have the effective sample size n / (1 + error²).
+ERROR_GOAL = (1 / _EFFICIENCY - 1) ** 0.5
+# Where the log likelihood varies little, the error is less: half of the relative error that forbids
+# a certificate.
+_SHARE = 0.5 * HELDOUT_CERTIFIED
 #: Rows that are tried first.
 FIRST_SIZE = 25
 _LARGEST, _FACTOR = 1_000, 1.5
@@ -104,7 +105,7 @@ def initial_draws(size: int | str, *, few: bool = False) -> int:
 
 def is_negligible(gap: float, norm: float) -> bool:
     """Whether no row need complete what a quadratic leaves of a log likelihood with this spread."""
-    return gap <= min(_NEGLIGIBLE, _SHARE * norm)
+    return gap <= min(ERROR_GOAL, _SHARE * norm)
 
 
 def draws_to_select(gap: float, norm: float, available: int) -> int:
@@ -126,11 +127,6 @@ def needs_draws(coreset: Coreset, n_draws: int) -> bool:
     """
     overfitted = coreset.heldout_error > max(_SMALL, _OVERFITTED * coreset.relative_error)
     return n_draws < MAX_DRAWS and overfitted
-
-
-def needs_no_rows(size: int | str, gap: float) -> bool:
-    """Whether the quadratic, which leaves this gap, is adequate, and the rows' number is open."""
-    return isinstance(size, str) and gap <= ERROR_GOAL
 
 
 def further_draws(n_draws: int, *, few: bool = False) -> int:

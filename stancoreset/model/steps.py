@@ -54,7 +54,6 @@ from stancoreset.model.sizes import (
     initial_draws,
     is_negligible,
     needs_draws,
-    needs_no_rows,
     sizes_to_try,
     worth_trying,
 )
@@ -68,6 +67,7 @@ from stancoreset.reference.expected import of_coefficients, row_function
 from stancoreset.rows import MANY, MAX_ROWS_PER_CHUNK, FullData
 from stancoreset.selection import (
     MAX_CANDIDATES,
+    QUADRATIC_ONLY,
     AllRows,
     Coreset,
     Expansion,
@@ -76,7 +76,6 @@ from stancoreset.selection import (
     Remainder,
     candidates_of,
     default_candidates,
-    remainders,
     row_columns,
     select,
     select_locally,
@@ -101,12 +100,6 @@ _PATIENCE, _MILLION, _TIMED, _WARMUP = 60.0, 1_000_000, 4, 1_000
 # How many times as many steps NUTS takes there as here, in the program's own coordinates and with a
 # metric that it has to find: of 4,105 parameters of two crossed factors 31 in place of 15.
 _MORE_STEPS = 2.0
-# Rows that stand for themselves, where two crossed factors have thousands of levels.
-_BESIDE = 100
-# What a quadratic leaves that is good enough without rows, if those selected leave more: weights
-# are worth nine draws of ten then. In 562 coordinates 480 rows left 0.13 around the centre and 0.26
-# at the draws of their own posterior, the quadratic without them 0.15.
-_ALONE = 0.3
 # Candidates that stand for all rows.
 _KERNEL = 1_000
 # Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
@@ -331,7 +324,11 @@ class Pipeline:
         if is_in_the_loop(plan.method):
             coreset = self.chosen or self.select_in_the_loop(full)
         else:
-            coreset = self.select(view, controlled)
+            found = None if controlled is None else self._without_candidates(view, expansion)
+            coreset = self.select(view, controlled) if found is None else found
+            # Rows may fit few draws, or curve what is flat.
+            if controlled is not None and self._searches and _leaves_more(coreset, view, expansion):
+                coreset = self._quadratic_only(view, expansion)
         if controlled is not None:
             with self.stages("select"):
                 coreset = controlled.completed(coreset, view.reference)
@@ -462,30 +459,25 @@ class Pipeline:
         few = self._candidates(full, few=True) <= MAX_CANDIDATES
         return here and few and not session.no_series(full)
 
+    def _without_candidates(self, view: View, expansion: Expansion) -> Coreset | None:
+        """The quadratic alone, or rows selected group by group; None if rows must be projected."""
+        if self._stands_alone(view, expansion):
+            return self._quadratic_only(view, expansion)
+        if not self._selects_locally(view):
+            return None
+        with self.stages("select"):
+            found = self._of_groups(view, expansion)
+        return None if found is None else self._local_coreset(view, found)
+
     def select(self, view: View, controlled: ControlledSelection | None) -> Coreset:
-        """Project the candidates and select; add draws as long as that helps."""
+        """Project candidate rows and select among them; add draws as long as that helps."""
         plan, stages = self.plan, self.stages
         full, reference = view.full, view.reference
         expansion = None if controlled is None else controlled.expansion
-        if expansion is not None and self._selects_locally(view):
-            with stages("select"):
-                found = self._of_groups(view, expansion)
-            if found is not None:
-                return self._local_coreset(view, found)
-        alone = expansion is not None and expansion.is_fitted and self._may_choose
-        if expansion is not None and (alone or self._is_crossed(view)):
-            with stages("select"):
-                return self._beside(view, expansion)
         kind = plan.selection.projection or (TAYLOR if controlled else "loglik")
         if expansion is not None and expansion.expected is not None:
             kind = HERMITE
         gap = np.inf if expansion is None else expansion.gap(reference)
-        searched = self._may_choose and isinstance(plan.size, str)
-        open_choice = searched and not (plan.selection.projection or plan.selection.draws)
-        little = is_negligible(gap, _norm(reference))
-        if expansion is not None and kind != HERMITE and open_choice and little:
-            with stages("select"):  # rows that replace no others: there is nothing to complete
-                return self._beside(view, expansion, FIRST_SIZE)
         series = None
         with stages("bind candidates"):
             count = self._candidates(full, gap, few=kind == HERMITE)
@@ -498,8 +490,7 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 projection = projector.first(HELDOUT_DRAWS, tick)
             best = coreset = self.select_size(projection, controlled)
-            adequate = needs_no_rows(plan.size, gap)
-            while needs_draws(coreset, projection.n_draws) and not adequate:
+            while needs_draws(coreset, projection.n_draws):
                 more = self._more_draws(view, projection.n_draws)
                 if more is None:
                     break
@@ -510,12 +501,20 @@ class Pipeline:
                     best = coreset
                 if not has_helped(coreset, before):
                     break
-            worse = best.heldout_error * projection.heldout_size > gap
-        if controlled is not None and worse and gap <= _ALONE and searched:
-            # Rows may fit few draws, or curve what is flat, and the quadratic is good without.
-            with stages("select"):
-                return self._beside(view, controlled.expansion, FIRST_SIZE)
         return best
+
+    def _stands_alone(self, view: View, expansion: Expansion) -> bool:
+        """Whether no row completes the quadratic: none need to, or none can.
+
+        A row that stands for others of its student curves one teacher too much, and a row whose log
+        likelihood bends at a point makes a mode there.
+        """
+        if self._may_choose and (expansion.is_fitted or self._is_crossed(view)):
+            return True
+        asked = self.plan.selection
+        is_open = self._searches and not (asked.projection or asked.draws)
+        gap, norm = expansion.gap(view.reference), _norm(view.reference)
+        return is_open and is_negligible(gap, norm)
 
     def _selects_locally(self, view: View) -> bool:
         """Whether rows are selected group by group."""
@@ -532,47 +531,39 @@ class Pipeline:
         """Whether the user asks for no method of selection."""
         return self.plan.method in _BY_GROUP and not self.plan.options
 
-    def _beside(self, view: View, expansion: Expansion, count: int = _BESIDE) -> Coreset:
-        """A few rows, with the weights that they have in the data.
+    @property
+    def _searches(self) -> bool:
+        """Whether the user asks for neither a method nor a number of rows."""
+        return self._may_choose and isinstance(self.plan.size, str)
 
-        A row that stands for others of its student curves one teacher too much, and a row whose log
-        likelihood bends at a point makes a mode there: rows of two crossed factors, and those whose
-        derivatives say nothing, replace no others, and what the quadratic leaves of the rest is the
-        error. Those with the largest remainders are taken, or any where these are not known.
+    def _quadratic_only(self, view: View, expansion: Expansion) -> Coreset:
+        """The quadratic of all rows, beside a few random ones with the weights that they have.
+
+        These replace no others, so that the error is what the quadratic leaves.
         """
         plan, full = self.plan, view.full
-        left = self._remainders(view, expansion)
-        size = min(len(left), count if isinstance(plan.size, str) else int(plan.size))
-        chosen = np.sort(np.argpartition(-left, size - 1)[:size])
-        rows = chosen if full.row_numbers is None else full.row_numbers[chosen]
-        error = expansion.gap(view.reference)
-        norm = _norm(view.reference)
-        return Coreset(
-            indices=rows,
-            weights=full.weights_at(chosen),
-            n_obs=full.n_obs,
-            method="local",
-            relative_error=error / norm,
-            heldout_error=error / norm,
-            norm=norm,
-        )
-
-    def _remainders(self, view: View, expansion: Expansion) -> Float:
-        """Norms of what the quadratic leaves of every row; by chance where they have no series."""
-        full, expected = view.full, expansion.expected
-        if expected is None:
+        with self.stages("select"):
             count = full.passes.distinct or full.n_obs
-            return np.random.default_rng([self.plan.seed, 53]).random(count)
-        function, q = row_function(expected.kernel), of_coefficients(expected.kernel, expected.q)
-        chunks = full.glm_rows()
-        return np.concatenate([c.weights * remainders(c, function, q) for c in chunks])
+            size = min(count, FIRST_SIZE if isinstance(plan.size, str) else int(plan.size))
+            rng = np.random.default_rng([plan.seed, 53])
+            chosen = np.sort(rng.choice(count, size, replace=False))
+            rows = chosen if full.row_numbers is None else full.row_numbers[chosen]
+            norm = _norm(view.reference)
+            error = expansion.gap(view.reference) / norm
+            return Coreset(
+                indices=rows,
+                weights=full.weights_at(chosen),
+                n_obs=full.n_obs,
+                method=QUADRATIC_ONLY,
+                relative_error=error,
+                heldout_error=error,
+                norm=norm,
+            )
 
     def _of_groups(self, view: View, expansion: Expansion) -> LocalSelection | None:
         """Rows of every group against what its own rows leave; None if draws are too few."""
         plan, full = self.plan, view.full
         size = None if isinstance(plan.size, str) else int(plan.size)
-        if needs_no_rows(plan.size, expansion.gap(view.reference)):
-            size = FIRST_SIZE  # rows cost NUTS time
         expected, blocks = expansion.expected, view.reference.gaussian.blocks
         if expected is not None and expected.q.blocks is not None:
             return select_locally(
@@ -846,6 +837,11 @@ class Pipeline:
 def _norm(reference: Reference) -> float:
     """Spread of the log likelihood over the reference's draws."""
     return float(np.std(reference.log_likelihood))
+
+
+def _leaves_more(coreset: Coreset, view: View, expansion: Expansion) -> bool:
+    """Whether selected rows leave more of the log likelihood than the quadratic alone."""
+    return coreset.heldout_error * (coreset.norm or 1.0) > expansion.gap(view.reference)
 
 
 def _timed(bound: BoundModel, draws: Float) -> float:

@@ -13,7 +13,13 @@ from stancoreset.selection.control_variates import (
     control_variate,
     stable_share,
 )
-from stancoreset.selection.coreset import Coreset, Remainder, row_columns, select
+from stancoreset.selection.coreset import (
+    QUADRATIC_ONLY,
+    Coreset,
+    Remainder,
+    row_columns,
+    select,
+)
 from stancoreset.selection.design import Choice, Whitened, gains, greedy_design, whitened
 from stancoreset.selection.expansion import PAIRS, Expansion, expand, no_expectation
 from stancoreset.selection.fisher import extend_fisher, project_fisher
@@ -45,6 +51,7 @@ __all__ = [
     "MAX_CANDIDATES",
     "PAIRS",
     "PENALTIES",
+    "QUADRATIC_ONLY",
     "AllRows",
     "Choice",
     "ControlVariate",

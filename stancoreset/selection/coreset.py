@@ -26,7 +26,10 @@ from stancoreset.selection.taylor import TaylorProjection
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Coreset", "Remainder", "row_columns", "select"]
+__all__ = ["QUADRATIC_ONLY", "Coreset", "Remainder", "row_columns", "select"]
+
+#: The method of a coreset whose rows replace no others: the quadratic stands for all of the rest.
+QUADRATIC_ONLY = "quadratic only"
 
 #: Projections of what a control variate leaves to the rows; ``penalised`` makes a regression.
 Remainder: TypeAlias = TaylorProjection | HermiteProjection
@@ -50,7 +53,9 @@ class Coreset:
     n_obs : int
         N, rows of the full data.
     method : str
-        Selection algorithm.
+        Selection algorithm; ``"quadratic only"`` if no row was selected, because the quadratic is
+        good enough, or no row would complete it: the rows are random then, with the weights that
+        they have in the data.
     relative_error : float
         ‖b − Φw‖ / ‖b‖ on the draws used for selection.
     heldout_error : float
@@ -99,12 +104,12 @@ class Coreset:
     information: Float | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        completed = "" if self.control is None else ", completed by a quadratic"
         rows = self.provenance.get("observations", f"{self.n_obs:,} rows")  # cells, segments, …
-        return (
-            f"Coreset({self.size:,} of {rows} by {self.method}{completed}, "
-            f"held-out error {self.heldout_error:.2g})"
-        )
+        error = f"held-out error {self.heldout_error:.2g}"
+        if self.method == QUADRATIC_ONLY:
+            return f"Coreset({QUADRATIC_ONLY}, beside {self.size:,} of {rows} as they are, {error})"
+        completed = "" if self.control is None else ", completed by a quadratic"
+        return f"Coreset({self.size:,} of {rows} by {self.method}{completed}, {error})"
 
     def _repr_html_(self) -> str:
         """A card for notebooks."""
@@ -121,8 +126,12 @@ class Coreset:
             ),
         ]
         named = self.provenance.get("observations")
-        rows = f"weighted of {named}" if named else f"weighted rows of {self.n_obs:,}"
-        return card(f"Coreset: {self.size:,} {rows}", facts)
+        rows = f"of {named}" if named else f"rows of {self.n_obs:,}"
+        if self.method == QUADRATIC_ONLY:
+            return card(
+                f"Coreset: {QUADRATIC_ONLY}, beside {self.size:,} {rows} as they are", facts
+            )
+        return card(f"Coreset: {self.size:,} weighted {rows}", facts)
 
     @property
     def size(self) -> int:

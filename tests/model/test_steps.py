@@ -32,7 +32,6 @@ from stancoreset.model.sizes import (
     draws_to_select,
     further_draws,
     initial_draws,
-    needs_no_rows,
     sizes_to_try,
     worth_trying,
 )
@@ -42,7 +41,7 @@ from stancoreset.posterior.arviz import attrs_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.rows import Blocks
-from stancoreset.selection import Coreset, Projection
+from stancoreset.selection import QUADRATIC_ONLY, Coreset, Projection
 from stancoreset.selection import coreset as selecting
 
 pytestmark = pytest.mark.fit  # most of one
@@ -173,9 +172,9 @@ def test_draws_have_a_bound(climbed):
 @pytest.mark.parametrize(
     ("gap", "norm", "available", "wanted"),
     [
-        (0.07, 2.0, 1_000, 0),
-        (0.07, 1.0, 1_000, 250),  # the log likelihood hardly varies more
-        (0.08, 2.0, 1_000, 250),
+        (0.142, 3.0, 1_000, 0),  # (1/0.98 − 1)^½ = 0.1429
+        (0.142, 2.0, 1_000, 250),  # the log likelihood hardly varies more
+        (0.144, 3.0, 1_000, 250),
         (0.3, 2.0, 1_000, 250),
         (0.31, 2.0, 1_000, 1_000),
         (9.0, 2.0, 0, 250),
@@ -187,7 +186,7 @@ def test_rows_are_selected_on_as_many_draws_as_what_is_left_takes(gap, norm, ava
 
 def test_a_search_begins_with_few_draws_and_selects_on_more(tmp_path, monkeypatch):
     """Of a fit that selects rows, the reference has few; the user's number stays what it is."""
-    monkeypatch.setattr(sizes, "_NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(sizes, "ERROR_GOAL", 0.0)
     selected = []
     first = Projector.first
 
@@ -221,27 +220,20 @@ def test_draws_of_a_run_are_added_as_long_as_there_are_any(climbed, available, a
 
 
 @pytest.mark.parametrize(
-    ("values", "drawn", "used", "gap"),
-    [
-        (10_000, 250, 250, 1.0),
-        (6_040, 250, 151, 1.0),
-        (10, 250, 100, 1.0),
-        (10, 90, 0, 1.0),
-        (10_000, 250, 250, 0.1),
-    ],
+    ("values", "drawn", "used"),
+    [(10_000, 250, 250), (6_040, 250, 151), (10, 250, 100), (10, 90, 0)],
 )
 def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
-    monkeypatch, values, drawn, used, gap
+    monkeypatch, values, drawn, used
 ):
-    """Of 40 rows; on fewer than a hundred draws none are. Where little is left few are enough."""
+    """Of 40 rows; on fewer than a hundred draws none are."""
     seen: list[tuple[int, ...]] = []
-    sizes: list[int | None] = []
     monkeypatch.setattr(steps, "_MOST_VALUES", values)
     monkeypatch.setattr(steps, "every_row", lambda *_: ())
     monkeypatch.setattr(
         steps, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
     )
-    monkeypatch.setattr(steps, "select_on_draws", lambda *_, goal, size: sizes.append(size))
+    monkeypatch.setattr(steps, "select_on_draws", lambda *_, goal, size: None)
     blocks = Blocks(np.repeat(np.arange(4), 2))
     view: Any = SimpleNamespace(
         full=SimpleNamespace(n_obs=40, passes=SimpleNamespace(distinct=0)),
@@ -250,14 +242,11 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
         ),
         session=None,
     )
-    expansion: Any = SimpleNamespace(
-        expected=None, centre=np.zeros(8), scale=np.ones(8), gap=lambda _: gap
-    )
+    expansion: Any = SimpleNamespace(expected=None, centre=np.zeros(8), scale=np.ones(8))
     selection = SimpleNamespace(projection=None)
     plan = SimpleNamespace(size="auto", selection=selection, seed=1)
     Pipeline._of_groups(cast("Any", SimpleNamespace(plan=plan, checked={})), view, expansion)
     assert seen == ([(used, values)] if used else [])
-    assert sizes == ([25 if gap < 1 else None] if used else [])
 
 
 @pytest.mark.parametrize(
@@ -303,7 +292,7 @@ def test_sizes_grow_by_half_up_to_half_the_draws(projection):
     ("power", "left"),
     [
         (1.1, [84, 127, 500]),  # 2.0, 1.3 and 0.8 at 25, 38 and 56 rows, 0.07 at 500
-        (0.9, [500]),  # 0.13 at 500
+        (0.85, [500]),  # 0.16 at 500
         (0.0, [500]),  # within the error's own noise
     ],
 )
@@ -501,14 +490,14 @@ def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, 
 
 
 @pytest.mark.parametrize(
-    ("alone", "options", "selected"),
-    [(0.3, {}, False), (0.0, {}, True), (0.3, {"size": 25}, True), (0.3, {"method": "giga"}, True)],
-    ids=["worse", "poor_alone", "size", "method"],
+    ("options", "selected"),
+    [({}, False), ({"size": 25}, True), ({"method": "giga"}, True)],
+    ids=["worse", "size", "method"],
 )
-def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, options, selected):
-    """Where the quadratic alone is good, and the user asks neither for a number nor a method."""
+def test_the_quadratic_stands_alone_where_rows_leave_more(monkeypatch, options, selected):
+    """Unless the user asks for a number of rows or a method."""
     select_size = Pipeline.select_size
-    monkeypatch.setattr(steps, "_ALONE", alone)
+    monkeypatch.setattr(sizes, "ERROR_GOAL", 0.0)
 
     def badly(self: Pipeline, *given: Any) -> Coreset:
         return replace(select_size(self, *given), heldout_error=9.0, relative_error=9.0)
@@ -516,6 +505,7 @@ def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, 
     monkeypatch.setattr(Pipeline, "select_size", badly)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
         fit = model.fit(logistic_data(20_000), seed=reseeded(1), max_rounds=1, **options)
+    assert (fit.coreset.method != QUADRATIC_ONLY) == selected
     if selected:
         assert np.all(fit.coreset.weights > 1)
         return
@@ -526,10 +516,10 @@ def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, 
 
 
 @pytest.mark.parametrize(
-    ("negligible", "options", "selected"),
+    ("goal", "options", "selected"),
     [
         (9.0, {}, False),
-        (0.0, {}, True),
+        (0.003, {}, True),
         (9.0, {"size": 25}, True),
         (9.0, {"projection": "taylor"}, True),
         (9.0, {"draws": 250}, True),
@@ -538,10 +528,10 @@ def test_rows_that_are_worse_than_none_stand_for_themselves(monkeypatch, alone, 
     ids=["little_left", "more_left", "size", "projection", "draws", "method"],
 )
 def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
-    monkeypatch, tmp_path, negligible, options, selected
+    monkeypatch, tmp_path, goal, options, selected
 ):
     """No log likelihood of any row is evaluated then, unless the user asks for a selection."""
-    monkeypatch.setattr(sizes, "_NEGLIGIBLE", negligible)
+    monkeypatch.setattr(sizes, "ERROR_GOAL", goal)
     projected: list[str] = []
     first = Projector.first
     monkeypatch.setattr(
@@ -559,16 +549,10 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
     told = "None of these rows replaces others" in (tmp_path / "run" / "report.md").read_text()
     assert told == (not selected)
     assert fit.coreset.size == 25
-    assert np.all(fit.coreset.weights == 1) == (not selected)
+    assert (fit.coreset.method == QUADRATIC_ONLY) == (not selected)
+    assert repr(fit.coreset).startswith("Coreset(quadratic only, beside 25") == (not selected)
     assert 0 < fit.coreset.heldout_error < 0.1
     assert fit.certificate.verdict == "certified"
-
-
-@pytest.mark.parametrize(
-    ("size", "gap", "expected"), [("auto", 0.1, True), ("auto", 0.2, False), (25, 0.01, False)]
-)
-def test_no_rows_are_needed_where_the_quadratic_is_adequate(size, gap, expected):
-    assert needs_no_rows(size, gap) == expected
 
 
 @pytest.mark.parametrize(("numbers", "shown"), [(2_000_000, 1_000), (100, 50)])

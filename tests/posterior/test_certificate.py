@@ -146,14 +146,13 @@ def test_what_few_draws_leave_no_doubt_of_all_draws_certify():
 @pytest.mark.parametrize(
     ("draws", "efficiency", "khat", "moved", "expected"),
     [
-        (250, 0.998, 0.9, 0.035, True),
-        (250, 0.998, 0.9, 0.036, False),
-        (250, 0.993, 0.3, 0.02, True),
-        (250, 0.993, 0.3, 0.021, False),
-        (250, 0.993, 0.31, 0.01, False),
-        (250, 0.992, 0.1, 0.01, False),
-        (100, 0.998, 0.9, 0.035, True),
-        (100, 0.993, 0.3, 0.02, False),  # k̂ is not known
+        (250, 0.998, 0.9, 0.061, True),  # 0.07 − 3 (0.002 / 250)^½ = 0.0615
+        (250, 0.998, 0.9, 0.062, False),
+        (250, 0.96, 0.3, 0.031, True),  # 0.07 − 3 (0.0417 / 250)^½ = 0.0313
+        (250, 0.96, 0.3, 0.032, False),
+        (250, 0.99, 0.31, 0.01, False),
+        (100, 0.998, 0.9, 0.05, True),
+        (100, 0.99, 0.3, 0.01, False),  # k̂ is not known
     ],
 )
 def test_few_draws_are_enough_without_heavy_tails(draws, efficiency, khat, moved, expected):

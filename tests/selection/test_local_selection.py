@@ -28,7 +28,7 @@ from stancoreset.rows import blocks as blocks_room
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
-from stancoreset.selection import control_variates
+from stancoreset.selection import QUADRATIC_ONLY, control_variates
 from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import local
@@ -600,7 +600,7 @@ model {
 
 @pytest.mark.fit
 def test_rows_of_two_crossed_factors_on_disk_are_those_in_memory(tmp_path, monkeypatch):
-    """The rows with the largest remainders, found chunk by chunk, with their own weights."""
+    """No row completes the quadratic: random ones stand beside it, with their own weights."""
     monkeypatch.setattr(blocks_room, "_DENSE", MANY)
     rng = np.random.default_rng(5)
     n, g, h = 9_000, rng.integers(200, size=9_000), rng.integers(90, size=9_000)
@@ -615,7 +615,7 @@ def test_rows_of_two_crossed_factors_on_disk_are_those_in_memory(tmp_path, monke
             model.fit(data, seed=reseeded(1), size=40, **SHORT)
             for data in ({"N": n, **rows, **values}, table)
         )
-    assert (here.coreset.method, there.coreset.method) == ("local", "local")
+    assert here.coreset.method == there.coreset.method == QUADRATIC_ONLY
     assert np.array_equal(here.coreset.indices, there.coreset.indices)
     assert np.array_equal(here.coreset.weights, rows["weights"][here.coreset.indices])
     assert np.array_equal(there.coreset.weights, here.coreset.weights)
