@@ -256,7 +256,7 @@ class CoresetModel(Closing):
         Parameters
         ----------
         data : mapping or path
-            The full data: a dict of arrays, a path to Stan JSON, ``.npz`` or ``.parquet``, or
+            The full data: a dict of arrays, a path to Stan JSON, ``.csv``, ``.parquet``, …, or
             a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
             they are (counts of equal rows, survey weights), they belong to the full posterior.
         size : int or "auto"
