@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import (
+    Capabilities,
     Closing,
     Density,
     Float,
@@ -29,8 +30,8 @@ from stancoreset.engines.base import (
     Unconstrain,
     as_points,
 )
+from stancoreset.engines.chain_csv import Chain
 from stancoreset.engines.climbing import mode_of
-from stancoreset.engines.cmdstan import Chain
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_csv import chain_files
@@ -72,7 +73,9 @@ class StanliEngine:
 
     threads: int = field(default_factory=available_cores)
     name: str = "stanli"
-    in_process: bool = True
+    capabilities = Capabilities(
+        in_process=True, compiles_at_once=True, samples=True, samples_without_warmup=True
+    )
 
     def __post_init__(self) -> None:
         for package in ("stanli", "bridgestan"):
@@ -392,7 +395,7 @@ class StanliBound(Closing):
     ) -> SampleResult:
         """See `BoundModel.sample`."""
         nuts = NUTS.of(options).completed(inv_metric)
-        nuts.require_engine("stanli")
+        nuts.require_capabilities("stanli", StanliEngine.capabilities)
         started, settings = time.perf_counter(), {**nuts.settings(), "seed": seed}
         names = self._names(self._model.param_names(include_tp=True, include_gq=True))
         stored = nuts.apart if output_dir is None else int(nuts.thin)

@@ -26,6 +26,7 @@ from stancoreset.checks import (
     understood,
 )
 from stancoreset.engines import (
+    NUTS,
     Closing,
     Engine,
     EngineName,
@@ -479,9 +480,14 @@ class CoresetModel(Closing):
             if asked[name] is None:  # it may stand in `sampler`
                 del asked[name]
         plan = plan_of(asked)
-        plan.nuts.require_engine(self.engine.name)
+        if not plan.is_gaussian:
+            self._require_nuts(plan.nuts)
         plan.require(None)
         return plan
+
+    def _require_nuts(self, nuts: NUTS) -> None:
+        """Refuse options of NUTS that this model's engine does not have."""
+        nuts.require_capabilities(self.engine.name, self.engine.capabilities)
 
     def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:
         """Add its coreset's rows to a fit of an earlier version; fits of this one have them.
@@ -740,7 +746,7 @@ class CoresetModel(Closing):
             If an option of NUTS is out of range, or this engine does not have it.
         """
         nuts = nuts_of(options)
-        nuts.require_engine(self.engine.name)
+        self._require_nuts(nuts)
         seed = fresh_seed() if seed is None else seed
         check_seed(seed)
         check_inits(inits, nuts.chains)

@@ -144,7 +144,7 @@ class Session:
     @property
     def in_process(self) -> bool:
         """Whether rows are evaluated in this process."""
-        return self.engine.in_process or self._passes.compiled is not None
+        return self.engine.capabilities.in_process or self._passes.compiled is not None
 
     @property
     def processes(self) -> int:
@@ -364,8 +364,8 @@ class Session:
 
     @property
     def _weighted_by_author(self) -> bool:
-        """Whether one executable serves as both programs; in process a second one is free."""
-        return self.adopted.woven is None and not self.engine.in_process
+        """Whether one executable serves as both programs, where a second one is not free."""
+        return self.adopted.woven is None and not self.engine.capabilities.compiles_at_once
 
     @cached_property
     def _original(self) -> Compiled:
@@ -431,7 +431,7 @@ class Session:
 
     def _confirmed(self, found: FoundGlm, checked: StanData) -> FoundGlm:
         """Compare a GLM found on some rows with the author's program on all rows."""
-        if found.kernel is None or not self.engine.in_process:
+        if found.kernel is None or not self.engine.capabilities.in_process:
             return found  # processes would read all rows again; the certificate compares them
         witness = self.witness(checked)
         rng = np.random.default_rng(29)
@@ -467,7 +467,7 @@ class Session:
                     prior,
                     whole=woven is not None and (woven.numbered or bool(woven.frozen)),
                     threads=self.threads,
-                    blocks=1 if self.engine.in_process else self.threads,
+                    blocks=1 if self.engine.capabilities.in_process else self.threads,
                     of=self.program.n_obs(checked),
                 )
             self._close_witness()

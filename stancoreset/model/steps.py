@@ -383,7 +383,7 @@ class Pipeline:
                 self.session.rows(self.checked, coreset),
                 view.full.glm,
                 view.reference.draws,
-                few if view.session.engine.in_process else 0.0,
+                few if view.session.engine.capabilities.in_process else 0.0,
             )
 
     def _keep(self, step: str, value: Any) -> None:

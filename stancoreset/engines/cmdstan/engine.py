@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from stancoreset.engines.base import StanData
+from stancoreset.engines.base import Capabilities, StanData
 from stancoreset.engines.cmdstan import compile_process
 from stancoreset.engines.cmdstan.bound import CmdStanBound
 from stancoreset.errors import BrokenEngineError, CompileError, EngineNotFoundError, OutputError
@@ -65,7 +65,9 @@ class CmdStanEngine:
     cpp_options: Mapping[str, Any] = field(default_factory=dict)
     stanc_options: Mapping[str, Any] = field(default_factory=dict)
     name: str = "cmdstan"
-    in_process: bool = False
+    capabilities = Capabilities(
+        samples=True, warmup_phases=True, step_size_of_each_chain=True, compiler_options=True
+    )
 
     def __post_init__(self) -> None:
         _ = self.path
