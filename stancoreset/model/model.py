@@ -82,6 +82,7 @@ from stancoreset.model.pointwise import (
 from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.row_weights import WeightKind, check_kind
+from stancoreset.model.second_engine import SECOND, SecondEngine
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
 from stancoreset.model.view import View, view_of
@@ -134,6 +135,11 @@ class CoresetModel(Closing):
         this process, if it is installed and its densities, gradients and rows' log likelihoods
         equal CmdStan's on your data to 1e-9; ``"engine"`` always takes CmdStan. `CoresetFit.passes`
         reports the choice.
+    second_engine : {"auto", "always", "never"}
+        When CmdStan evaluates your program beside an engine in this process, at five draws of each
+        certificate on at most 20,000 rows: ``"auto"`` where it is installed and has compiled the
+        program already, ``"always"`` even if it must be compiled. A disagreement is an
+        `IdentityError` with the point and both numbers; ``certificate.witness`` names the engines.
     cpp_options, stanc_options : dict, optional
         As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` names folders
         for ``#include``, besides the program's own; all other options are for CmdStan only.
@@ -185,6 +191,7 @@ class CoresetModel(Closing):
         threads: int | None = None,
         glm: bool = True,
         passes: PassesName = "auto",
+        second_engine: SecondEngine = "auto",
         cpp_options: Mapping[str, Any] | None = None,
         stanc_options: Mapping[str, Any] | None = None,
         **others: Never,
@@ -200,6 +207,7 @@ class CoresetModel(Closing):
         if threads is not None:
             check_whole("threads", threads, 1)
         check_choice("passes", passes, PASSES)
+        check_choice("second_engine", second_engine, SECOND)
         folders = include_paths(stanc_options)
         self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
         try:
@@ -215,7 +223,7 @@ class CoresetModel(Closing):
                 "them in several statements"
             ) from None
         self.program = self._adopted.weighted
-        self._session = Session(self._adopted, self.engine, threads, glm, passes)
+        self._session = Session(self._adopted, self.engine, threads, glm, passes, second_engine)
 
     def __repr__(self) -> str:
         return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"

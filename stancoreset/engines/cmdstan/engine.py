@@ -107,19 +107,28 @@ class CmdStanEngine:
         stanc.check(code)
         return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
 
-    def _executable(self, code: str, name: str) -> Path:
+    def has_compiled(self, code: str, *, name: str = "model") -> bool:
+        """Whether the program's executable is in the cache."""
+        return self._place(code, name).exists()
+
+    def _place(self, code: str, name: str) -> Path:
+        """The executable's path in the cache."""
         stem = re.sub(r"\W", "_", name) or "model"
         stem = f"m_{stem}" if stem[0].isdigit() else stem
         options = dict(self.cpp_options), dict(self.stanc_options)
         key = content_key(stem, code, str(self.path), self.version, *options)
         folder = cache_root() / "models" / key
-        executable = folder / (f"{stem}.exe" if os.name == "nt" else stem)
+        return folder / (f"{stem}.exe" if os.name == "nt" else stem)
+
+    def _executable(self, code: str, name: str) -> Path:
+        executable = self._place(code, name)
+        folder = executable.parent
         if folder.parent.exists():
             remove_leftovers(folder.parent)
         if not executable.exists():
             try:
                 with atomic_folder(folder, executable.name) as fresh:
-                    self._build(fresh / f"{stem}.stan", code)
+                    self._build(fresh / f"{executable.stem}.stan", code)
             except OutputError as error:
                 raise OutputError(f"{error}; set XDG_CACHE_HOME to a writable folder") from None
         return executable
