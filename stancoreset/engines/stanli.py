@@ -37,7 +37,7 @@ from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_csv import chain_files
 from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
-from stancoreset.engines.stanli_notes import hear_notes, without_notes
+from stancoreset.engines.stanli_notes import hear_notes, notes_of, without_notes
 from stancoreset.engines.stanli_pieces import Piece, Pieces, gathered
 from stancoreset.engines.stanli_threads import in_loading_thread, load
 from stancoreset.errors import (
@@ -235,13 +235,14 @@ class StanliBound(Closing):
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         hear_notes()
         try:
-            return bridgestan.StanModel(
-                stanli._runtime_lib_path(),
-                payload,
-                seed=self._seed,
-                warn=False,
-                capture_stan_prints=False,
-            )
+            with notes_of(self._compiled.name):
+                return bridgestan.StanModel(
+                    stanli._runtime_lib_path(),
+                    payload,
+                    seed=self._seed,
+                    warn=False,
+                    capture_stan_prints=False,
+                )
         except RuntimeError as error:
             # An array of tuples is "mir: malformed …", as of 0.24.0.
             if re.search("unsupported|^mir: ", str(error)):
