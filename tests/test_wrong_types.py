@@ -313,6 +313,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "threads": optional(whole(1)),
                 "glm": flag,
                 "passes": nothing,
+                "second_engine": nothing,
                 "cpp_options": optional(empty_dict),
                 "stanc_options": optional(empty_dict),
             },

@@ -14,7 +14,7 @@ from typing import Any
 
 from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain, short
 from stancoreset.checks import check_path, check_whole, near_misses, shown
-from stancoreset.engines import ENGINES
+from stancoreset.engines import ENGINES, capabilities_of
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.model import AUTO, Plan, own_options, refuse_former
 from stancoreset.rows.tables import data_files, table_from_file
@@ -242,8 +242,8 @@ class _Reader:
         with self._at(place):
             plan = Plan.of(asked)
             plan.require(sys.maxsize)
-            if engine != "auto":
-                plan.nuts.require_engine(engine)
+            if engine != "auto" and not plan.is_gaussian:
+                plan.nuts.require_capabilities(engine, capabilities_of(engine))
 
     def _path(self, place: str, key: str, value: Any) -> Path:
         """Resolve a path relative to this file."""

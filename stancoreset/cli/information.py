@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from stancoreset.errors import OptionError, OutputError
+from stancoreset.stan.data import READABLE
 
 if TYPE_CHECKING:
     from stancoreset.model import CoresetFit, CoresetModel, Design, Information
@@ -31,7 +32,7 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
         "rows",
         nargs="*",
         metavar="ROWS",
-        help="Stan JSON, .npz, .csv or .parquet; the last wins. Default: the run's own coreset, "
+        help=f"{READABLE}; the last wins. Default: the run's own coreset, "
         "each row as often as its weight says",
     )
     found.add_argument(

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES
+from stancoreset.stan.data import READABLE
 from stancoreset.version import __version__
 
 __all__ = ["make_parser"]
@@ -20,7 +21,7 @@ _OBS_HELP = (
     'table, or "segments" of data'
 )
 
-_EPILOG = """\
+_EPILOG = f"""\
 examples:
   stancoreset demo                                  327,346 flights, certified, in seconds
   stancoreset example                               model.stan and data.json to try commands on
@@ -31,9 +32,9 @@ examples:
   stancoreset batch jobs.toml --jobs 2
   stancoreset doctor
 
-Data are Stan JSON, .npz, .csv or .parquet. Your Stan program is used as it is: stancoreset weave
-shows how its rows are weighted. A program that declares vector<lower=0>[N] weights is used
-unchanged; stancoreset fit --help lists ready ones.
+Data are {READABLE}.
+Your Stan program is used as it is: stancoreset weave shows how its rows are weighted. A program
+that declares vector<lower=0>[N] weights is used unchanged; stancoreset fit --help lists ready ones.
 """
 
 
@@ -97,14 +98,12 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fit.add_argument("model", metavar="MODEL.stan", help="a Stan program")
-    fit.add_argument(
-        "data", nargs="+", metavar="DATA", help="Stan JSON, .npz, .csv or .parquet; the last wins"
-    )
+    fit.add_argument("data", nargs="+", metavar="DATA", help=f"{READABLE}; the last wins")
     fit.add_argument(
         "--columns",
         metavar="FILE",
-        help="TOML or JSON that maps columns of DATA (Parquet files, a folder or a pattern; "
-        "they need not fit in memory) to Stan variables, in the tables columns, values, levels, "
+        help="TOML or JSON that maps columns of DATA (files, a folder or a pattern; they need not "
+        "fit in memory) to Stan variables, in the tables columns, values, levels, "
         "counts",
     )
     fit.add_argument("--obs", help=_OBS_HELP)
@@ -128,7 +127,7 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
     weave.add_argument("model", metavar="MODEL.stan")
     weave.add_argument("--explain", action="store_true", help="show how each statement is weighted")
     weave.add_argument("--check", action="store_true", help="check the numerical identities")
-    weave.add_argument("--data", help="Stan JSON, .npz, .csv or .parquet, for --check")
+    weave.add_argument("--data", help=f"{READABLE}, for --check")
     weave.add_argument("--points", type=int, default=5, help="number of points for --check (5)")
     weave.add_argument("--seed", type=int, default=0)
     weave.add_argument("--obs", help=_OBS_HELP)

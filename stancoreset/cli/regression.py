@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stancoreset.cli.options import add_fit_options
 from stancoreset.errors import OptionError
+from stancoreset.stan.data import READABLE
 
 if TYPE_CHECKING:
     from stancoreset.formulas import Regression
@@ -42,7 +43,7 @@ def add_arguments(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("formula", metavar="FORMULA", help="such as 'y ~ x + (1 | g)'")
-    parser.add_argument("data", metavar="DATA", help=".csv, .parquet, .json or .npz")
+    parser.add_argument("data", metavar="DATA", help=READABLE)
     parser.add_argument(
         "--family",
         default="gaussian",

@@ -1,7 +1,8 @@
-"""Engines that run Stan: CmdStan and stanli behind one protocol.
+"""Engines that run Stan: CmdStan, stanli and others behind one protocol.
 
-May import stan and the ground floor. Hands out `resolve_engine`, the protocol's types, `NUTS`,
-its metric and its coordinates from draws, and the optimiser that finds a mode.
+May import stan and the ground floor. Hands out `resolve_engine`, the protocol's types, what
+engines can do, `NUTS`, its metric and its coordinates from draws, files of chains as CmdStan writes
+them, and the optimiser that finds a mode.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from stancoreset.engines.bars import chain_bars
 from stancoreset.engines.base import (
     SAMPLER_STATS,
     BoundModel,
+    Capabilities,
     Closing,
     Compiled,
     Density,
@@ -20,6 +22,7 @@ from stancoreset.engines.base import (
     StanData,
     parameter_names,
 )
+from stancoreset.engines.chain_csv import Chain, write_chain
 from stancoreset.engines.climbing import Climbable, Step, climb, mode_of, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.controlled import CompiledWithControl, controlled_for
@@ -34,7 +37,7 @@ from stancoreset.engines.metric import (
 )
 from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
-from stancoreset.engines.resolve import ENGINES, EngineName, resolve_engine
+from stancoreset.engines.resolve import ENGINES, EngineName, capabilities_of, resolve_engine
 
 __all__ = [
     "DENSE_DRAWS",
@@ -44,6 +47,8 @@ __all__ = [
     "SAMPLER_STATS",
     "TOLERANCE",
     "BoundModel",
+    "Capabilities",
+    "Chain",
     "Climbable",
     "Closing",
     "Compiled",
@@ -61,6 +66,7 @@ __all__ = [
     "StanData",
     "Step",
     "agreement",
+    "capabilities_of",
     "chain_bars",
     "check_inits",
     "climb",
@@ -81,4 +87,5 @@ __all__ = [
     "show_covariance",
     "stan_init",
     "with_options",
+    "write_chain",
 ]

@@ -26,6 +26,7 @@ from stancoreset.errors import EngineError
 __all__ = [
     "SAMPLER_STATS",
     "BoundModel",
+    "Capabilities",
     "Closing",
     "Compiled",
     "Density",
@@ -57,6 +58,47 @@ SAMPLER_STATS = {
     "divergent__": "diverging",
     "energy__": "energy",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What an engine can do beyond densities, gradients and variables of a program with its data.
+
+    Callers ask for the capability that they need, never for an engine's name. The defaults are
+    those of an engine that does the least.
+
+    Attributes
+    ----------
+    in_process : bool
+        Whether a bound program evaluates in this process, so that a call takes the time of what it
+        computes, and many small programs are cheap. Else a call starts a process that reads all of
+        the program's data again.
+    compiles_at_once : bool
+        Whether a program is compiled in milliseconds, so that a further one costs nothing.
+    samples : bool
+        Whether `BoundModel.sample` draws by NUTS.
+    samples_without_warmup : bool
+        Whether NUTS goes on from a given metric and step size without any warm-up.
+    warmup_phases : bool
+        Whether the lengths of warm-up's phases can be set.
+    step_size_of_each_chain : bool
+        Whether chains may begin with different step sizes.
+    compiler_options : bool
+        Whether the engine has the fields ``cpp_options`` and ``stanc_options``, as in cmdstanpy.
+
+    Examples
+    --------
+    >>> Capabilities(in_process=True).samples
+    False
+    """
+
+    in_process: bool = False
+    compiles_at_once: bool = False
+    samples: bool = False
+    samples_without_warmup: bool = False
+    warmup_phases: bool = False
+    step_size_of_each_chain: bool = False
+    compiler_options: bool = False
 
 
 @dataclass(frozen=True)
@@ -312,7 +354,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """``"cmdstan"`` or ``"stanli"``."""
+        """A short name for messages, such as ``"cmdstan"``."""
         ...
 
     @property
@@ -331,8 +373,8 @@ class Engine(Protocol):
         ...
 
     @property
-    def in_process(self) -> bool:
-        """Whether evaluation runs in this process, so that many small models are cheap."""
+    def capabilities(self) -> Capabilities:
+        """What the engine can do."""
         ...
 
     def compile(self, code: str, *, name: str = "model", log_lik: str = "log_lik") -> Compiled:

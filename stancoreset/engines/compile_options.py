@@ -10,7 +10,6 @@ from typing import Any
 
 from stancoreset.checks import check_path, shown
 from stancoreset.engines.base import Engine
-from stancoreset.engines.cmdstan import CmdStanEngine
 from stancoreset.errors import OptionError
 
 __all__ = ["include_paths", "refuse_arguments", "with_options"]
@@ -76,12 +75,14 @@ def with_options(
             raise OptionError(f"stanc_options: {name} cannot be used here: {_NO_EXECUTABLE[name]}")
     if not cpp_options and not stanc:
         return engine
-    if isinstance(engine, CmdStanEngine):
-        return replace(
-            engine,
-            cpp_options={**engine.cpp_options, **(cpp_options or {})},
-            stanc_options={**engine.stanc_options, **stanc},
+    if engine.capabilities.compiler_options:
+        options: Any = engine
+        made: Engine = replace(
+            options,
+            cpp_options={**options.cpp_options, **(cpp_options or {})},
+            stanc_options={**options.stanc_options, **stanc},
         )
+        return made
     given = (
         f"cpp_options is {shown(dict(cpp_options))}"
         if cpp_options

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.engines.base import Float
 from stancoreset.errors import DataError
 
-__all__ = ["Layout", "dotted"]
+__all__ = ["Layout", "dotted", "joined_columns", "stan_columns"]
 
 
 _DOTTED = str.maketrans("[,", "..", "]")
@@ -23,6 +25,26 @@ def dotted(name: str) -> str:
     ('B.2.1', 'B.2.1')
     """
     return name.translate(_DOTTED) if "[" in name else name
+
+
+def stan_columns(name: str, shape: tuple[int, ...]) -> list[str]:
+    """Stan's names of a variable's columns: the first index runs fastest.
+
+    >>> stan_columns("z", (2, 2)), stan_columns("mu", ())
+    (['z.1.1', 'z.2.1', 'z.1.2', 'z.2.2'], ['mu'])
+    """
+    places = np.ndindex(*shape[::-1])
+    return [".".join([name, *(str(i + 1) for i in place[::-1])]) for place in places]
+
+
+def joined_columns(values: Sequence[NDArray[Any]]) -> Float:
+    """Variables (S, *shape) side by side, the columns of each as in `stan_columns`.
+
+    >>> joined_columns([np.array([[[1, 2], [3, 4]]]), np.array([5])])
+    array([[1., 3., 2., 4., 5.]])
+    """
+    flat = [v.transpose(0, *range(v.ndim - 1, 0, -1)).reshape(len(v), -1) for v in values]
+    return np.concatenate(flat, axis=1, dtype=np.float64)
 
 
 @dataclass(frozen=True)

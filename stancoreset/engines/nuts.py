@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from stancoreset.checks import check_ranges, is_number, near_misses, option, shown
-from stancoreset.engines.base import Float
+from stancoreset.engines.base import Capabilities, Float
 from stancoreset.engines.metric import DENSE_PARAMETERS
 from stancoreset.errors import OptionError
 
@@ -284,22 +284,27 @@ class NUTS:
         found |= {"thin": self.apart} if self.apart > 1 else {}
         return found | ({"step_size": self.step_sizes()} if self.step_size is not None else {})
 
-    def require_engine(self, engine: str) -> None:
-        """Refuse options that an engine does not support."""
-        if engine == "cmdstan":
-            if self.iter_warmup == 0:
-                raise OptionError(
-                    "iter_warmup is 0, but CmdStan adapts its steps in warm-up; expected a whole "
-                    "number of at least 1"
-                )
-            return
+    def require_capabilities(self, engine: str, able: Capabilities) -> None:
+        """Refuse options that the engine of this name is not `able` to follow."""
+        if not able.samples:
+            raise OptionError(
+                f"engine {engine!r} has no NUTS: use another one, or method='gaussian', which runs "
+                "none"
+            )
+        if self.iter_warmup == 0 and not able.samples_without_warmup:
+            raise OptionError(
+                f"iter_warmup is 0, but engine {engine!r} adapts its steps in warm-up; expected a "
+                "whole number of at least 1"
+            )
         for member in fields(self):
-            if member.metadata["cmdstan"] and getattr(self, member.name) is not None:
+            given = member.metadata["cmdstan"] and getattr(self, member.name) is not None
+            if given and not able.warmup_phases:
                 raise OptionError(
                     f"{member.name} is {getattr(self, member.name)!r}, but engine {engine!r} has "
                     "fixed phases of warm-up; leave it out, or use engine='cmdstan'"
                 )
-        if self.step_size is not None and not is_number(self.step_size):
+        several = self.step_size is not None and not is_number(self.step_size)
+        if several and not able.step_size_of_each_chain:
             raise OptionError(
                 f"step_size is {shown(self.step_size)}, but engine {engine!r} starts all chains "
                 "from one; give a number, or use engine='cmdstan'"

@@ -6,11 +6,11 @@ import warnings
 from typing import Literal, TypeAlias, get_args
 
 from stancoreset.checks import check_whole, shown
-from stancoreset.engines.base import Engine
+from stancoreset.engines.base import Capabilities, Engine
 from stancoreset.errors import BrokenEngineError, EngineNotFoundError, OptionError
 from stancoreset.parallel import available_cores
 
-__all__ = ["ENGINES", "EngineName", "resolve_engine"]
+__all__ = ["ENGINES", "EngineName", "capabilities_of", "resolve_engine"]
 
 #: The names of engines; ``"auto"`` is whichever is installed.
 EngineName: TypeAlias = Literal["auto", "cmdstan", "stanli"]
@@ -70,3 +70,18 @@ def resolve_engine(engine: EngineName | Engine = "auto", threads: int | None = N
         return resolve_engine("stanli", threads)
     except EngineNotFoundError:
         raise EngineNotFoundError(f"no engine that runs Stan is installed: {_HOW_TO}") from None
+
+
+def capabilities_of(engine: Literal["cmdstan", "stanli"]) -> Capabilities:
+    """What an engine can do, whether it is installed or not.
+
+    >>> capabilities_of("cmdstan").in_process
+    False
+    """
+    if engine == "cmdstan":
+        from stancoreset.engines.cmdstan import CmdStanEngine
+
+        return CmdStanEngine.capabilities
+    from stancoreset.engines.stanli import StanliEngine
+
+    return StanliEngine.capabilities

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines.base import (
+    Capabilities,
     Closing,
     Density,
     Float,
@@ -29,14 +30,14 @@ from stancoreset.engines.base import (
     Unconstrain,
     as_points,
 )
+from stancoreset.engines.chain_csv import Chain
 from stancoreset.engines.climbing import mode_of
-from stancoreset.engines.cmdstan import Chain
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_csv import chain_files
 from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
-from stancoreset.engines.stanli_notes import hear_notes, without_notes
+from stancoreset.engines.stanli_notes import hear_notes, notes_of, without_notes
 from stancoreset.engines.stanli_pieces import Piece, Pieces, gathered
 from stancoreset.engines.stanli_threads import in_loading_thread, load
 from stancoreset.errors import (
@@ -72,7 +73,9 @@ class StanliEngine:
 
     threads: int = field(default_factory=available_cores)
     name: str = "stanli"
-    in_process: bool = True
+    capabilities = Capabilities(
+        in_process=True, compiles_at_once=True, samples=True, samples_without_warmup=True
+    )
 
     def __post_init__(self) -> None:
         for package in ("stanli", "bridgestan"):
@@ -232,13 +235,14 @@ class StanliBound(Closing):
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         hear_notes()
         try:
-            return bridgestan.StanModel(
-                stanli._runtime_lib_path(),
-                payload,
-                seed=self._seed,
-                warn=False,
-                capture_stan_prints=False,
-            )
+            with notes_of(self._compiled.name):
+                return bridgestan.StanModel(
+                    stanli._runtime_lib_path(),
+                    payload,
+                    seed=self._seed,
+                    warn=False,
+                    capture_stan_prints=False,
+                )
         except RuntimeError as error:
             # An array of tuples is "mir: malformed …", as of 0.24.0.
             if re.search("unsupported|^mir: ", str(error)):
@@ -392,7 +396,7 @@ class StanliBound(Closing):
     ) -> SampleResult:
         """See `BoundModel.sample`."""
         nuts = NUTS.of(options).completed(inv_metric)
-        nuts.require_engine("stanli")
+        nuts.require_capabilities("stanli", StanliEngine.capabilities)
         started, settings = time.perf_counter(), {**nuts.settings(), "seed": seed}
         names = self._names(self._model.param_names(include_tp=True, include_gq=True))
         stored = nuts.apart if output_dir is None else int(nuts.thin)

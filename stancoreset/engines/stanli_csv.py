@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from stancoreset.engines.base import SAMPLER_STATS
-from stancoreset.engines.cmdstan import Chain, ChainFile
+from stancoreset.engines.chain_csv import Chain, ChainFile
 from stancoreset.engines.layout import dotted
 from stancoreset.engines.stanli_pieces import Piece
 from stancoreset.files import atomic_path, make_folder

@@ -226,9 +226,10 @@ def regression(
         has and we have not is refused with what to write instead.
         See https://bambinos.github.io/formulae.
     frame : pandas.DataFrame, table of Arrow, dict of columns, or path
-        A path is ``.csv``, ``.json``, ``.npz``, or Parquet: a file, or a folder of files. Only the
-        columns that the formula names are read; they must fit in memory (for more, see
-        `stancoreset.Table`). Rows with a missing value are left out, and a warning counts them.
+        A path is ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.json`` or ``.npz``, or a
+        folder of Parquet files. Only the columns that the formula names are read; they must fit in
+        memory (for more, see `stancoreset.Table`). Rows with a missing value are left out, and a
+        warning counts them.
     family : str
         ``"gaussian"``, ``"student"``, ``"lognormal"`` (identity link); ``"bernoulli"`` (0 and 1, or
         two levels, of which the second is 1, or ``late["yes"]``), ``"binomial"`` and

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from stancoreset.checks import check_path, near_misses, shown
 from stancoreset.errors import DataError
-from stancoreset.stan.data import raw_data
+from stancoreset.stan.data import READABLE, ArrowTable, TableFile, reading_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,15 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["TableSource", "columns_of", "complete_rows", "read_table"]
 
 
-class _ArrowTable(Protocol):
-    """A table of polars, pyarrow, DuckDB, …"""
-
-    @property
-    def __arrow_c_stream__(self) -> Callable[..., object]: ...
-
-
 #: What a regression takes for a table.
-TableSource: TypeAlias = "pd.DataFrame | _ArrowTable | Mapping[str, Any] | str | os.PathLike[str]"
+TableSource: TypeAlias = "pd.DataFrame | ArrowTable | Mapping[str, Any] | str | os.PathLike[str]"
 
 
 def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
@@ -40,8 +33,8 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
     Parameters
     ----------
     source : pandas.DataFrame, table of Arrow, mapping, or path
-        A path is ``.csv``, ``.json`` or ``.npz`` with a list for each column, or Parquet: a file,
-        or a folder of files.
+        A path is ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.json`` or ``.npz`` (with a
+        list for each column), or a folder of Parquet files.
     names : sequence of str
     """
     import pandas as pd
@@ -57,26 +50,17 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
         return _of_columns(source, names, "the table")
     if not isinstance(source, str | os.PathLike):
         raise DataError(
-            f"frame is {shown(source)}, expected a DataFrame or a path of Parquet or CSV"
+            f"frame is {shown(source)}, expected a DataFrame, or the path of {READABLE}"
         )
     path = check_path("frame", source)
     if not path.exists():
         raise DataError(f"no such data file: {path}")
-    if path.suffix.lower() in (".json", ".npz") and path.is_file():
-        return _of_columns(raw_data(path), names, str(path))
-    try:
-        return _read_csv(path, names) if path.suffix.lower() == ".csv" else _parquet(path, names)
-    except ImportError as error:
-        raise DataError(
-            f"reading {path} needs pyarrow: pip install 'stancoreset[parquet]'"
-        ) from error
-    except DataError:
-        raise
-    except (ValueError, OSError) as error:  # those of pandas' and pyarrow's readers among them
-        words = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(
-            f"{path} cannot be read as a table: {words}; expected .csv or Parquet"
-        ) from error
+    if path.is_dir():
+        return _folder(path, names)
+    file = TableFile(path)
+    if not file.is_table:
+        return _of_columns(file.read(), names, str(path))
+    return cast("pd.DataFrame", file.read(_found(names, file.names(), str(path))))
 
 
 def _of_columns(source: Mapping[str, Any], names: Sequence[str], where: str) -> pd.DataFrame:
@@ -90,21 +74,17 @@ def _of_columns(source: Mapping[str, Any], names: Sequence[str], where: str) -> 
     return pd.DataFrame(columns)
 
 
-def _read_csv(path: Path, names: Sequence[str]) -> pd.DataFrame:
+def _folder(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    """All Parquet files of a folder, whose names may hold further columns, as pandas reads them."""
     import pandas as pd
 
-    header = pd.read_csv(path, nrows=0).columns
-    return pd.read_csv(path, usecols=_found(names, header, str(path)))
+    with reading_table(path):
+        import pyarrow.parquet as pq
 
-
-def _parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow.parquet as pq
-
-    header = pq.ParquetDataset(path).schema.names
-    if not header:
-        raise DataError(f"{path} is a folder without Parquet files")
-    return pd.read_parquet(path, columns=_found(names, header, str(path)))
+        header = pq.ParquetDataset(path).schema.names
+        if not header:
+            raise DataError(f"{path} is a folder without Parquet files; name a file, {READABLE}")
+        return pd.read_parquet(path, columns=_found(names, header, str(path)))
 
 
 def _found(names: Sequence[str], columns: Any, where: str) -> list[str]:

@@ -93,9 +93,10 @@ class Adopted:
         woven = self.woven
         names = {d.name for d in self.original.data}
         given = {name: value for name, value in data.items() if name in names}
-        # A second executable would have to be compiled. In process a model need not be read: of
-        # 200,000 zero-inflated rows, in a loop, it takes ten times as long as the variables.
-        code = self._without_density if engine.in_process else self.density.code
+        # A second executable would have to be compiled. Where it is free, a model need not be read:
+        # of 200,000 zero-inflated rows, in a loop, it takes ten times as long as the variables.
+        at_once = engine.capabilities.compiles_at_once
+        code = self._without_density if at_once else self.density.code
         compiled = engine.compile(code, name=self.original.name)
         with compiled.bind(given) as bound:
             found = {name: values[0] for name, values in _anywhere(bound).items()}

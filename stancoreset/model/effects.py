@@ -62,12 +62,12 @@ class Effects:
 
     @cached_property
     def _centring(self) -> Centring | None:
-        """The program with effects that may be moved, on an engine in this process.
+        """The program with effects that may be moved, by an engine that compiles it at once.
 
         Another compiles a program for half a minute. Draws of unit vectors lose a coordinate.
         """
         kinds = {declared.constraint.kind for declared in self._program.parameters}
-        if not self.engine.in_process or kinds & set(NOT_ONE_TO_ONE):
+        if not self.engine.capabilities.compiles_at_once or kinds & set(NOT_ONE_TO_ONE):
             return None
         return centring(self._program.tree)
 

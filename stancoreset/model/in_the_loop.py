@@ -320,8 +320,9 @@ class EnginePosterior(Closing):
             warm = _Chains(result.unconstrained[:, -1], metric, step, 1.0)
         chains = len(warm.states)
         turns = -(-count // chains)
-        # CmdStan adapts the step size anew in each of its runs.
-        adapted = 0 if self.session.engine.in_process else _READAPTING
+        # Others, as CmdStan, adapt the step size anew in each of their runs.
+        able = self.session.engine.capabilities
+        adapted = 0 if able.samples_without_warmup else _READAPTING
         result = bound.sample(
             chains=chains,
             iter_warmup=adapted,

@@ -26,6 +26,7 @@ from stancoreset.checks import (
     understood,
 )
 from stancoreset.engines import (
+    NUTS,
     Closing,
     Engine,
     EngineName,
@@ -81,6 +82,7 @@ from stancoreset.model.pointwise import (
 from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.row_weights import WeightKind, check_kind
+from stancoreset.model.second_engine import SECOND, SecondEngine
 from stancoreset.model.session import Data, Session
 from stancoreset.model.steps import Pipeline
 from stancoreset.model.view import View, view_of
@@ -133,6 +135,11 @@ class CoresetModel(Closing):
         this process, if it is installed and its densities, gradients and rows' log likelihoods
         equal CmdStan's on your data to 1e-9; ``"engine"`` always takes CmdStan. `CoresetFit.passes`
         reports the choice.
+    second_engine : {"auto", "always", "never"}
+        When CmdStan evaluates your program beside an engine in this process, at five draws of each
+        certificate on at most 20,000 rows: ``"auto"`` where it is installed and has compiled the
+        program already, ``"always"`` even if it must be compiled. A disagreement is an
+        `IdentityError` with the point and both numbers; ``certificate.witness`` names the engines.
     cpp_options, stanc_options : dict, optional
         As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` names folders
         for ``#include``, besides the program's own; all other options are for CmdStan only.
@@ -184,6 +191,7 @@ class CoresetModel(Closing):
         threads: int | None = None,
         glm: bool = True,
         passes: PassesName = "auto",
+        second_engine: SecondEngine = "auto",
         cpp_options: Mapping[str, Any] | None = None,
         stanc_options: Mapping[str, Any] | None = None,
         **others: Never,
@@ -199,6 +207,7 @@ class CoresetModel(Closing):
         if threads is not None:
             check_whole("threads", threads, 1)
         check_choice("passes", passes, PASSES)
+        check_choice("second_engine", second_engine, SECOND)
         folders = include_paths(stanc_options)
         self.engine = with_options(resolve_engine(engine, threads), cpp_options, stanc_options)
         try:
@@ -214,7 +223,7 @@ class CoresetModel(Closing):
                 "them in several statements"
             ) from None
         self.program = self._adopted.weighted
-        self._session = Session(self._adopted, self.engine, threads, glm, passes)
+        self._session = Session(self._adopted, self.engine, threads, glm, passes, second_engine)
 
     def __repr__(self) -> str:
         return f"CoresetModel({self.program.program.name!r}, engine={self.engine.name!r})"
@@ -256,7 +265,7 @@ class CoresetModel(Closing):
         Parameters
         ----------
         data : mapping or path
-            The full data: a dict of arrays, a path to Stan JSON, ``.npz`` or ``.parquet``, or
+            The full data: a dict of arrays, a path to Stan JSON, ``.csv``, ``.parquet``, …, or
             a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
             they are (counts of equal rows, survey weights), they belong to the full posterior.
         size : int or "auto"
@@ -479,9 +488,14 @@ class CoresetModel(Closing):
             if asked[name] is None:  # it may stand in `sampler`
                 del asked[name]
         plan = plan_of(asked)
-        plan.nuts.require_engine(self.engine.name)
+        if not plan.is_gaussian:
+            self._require_nuts(plan.nuts)
         plan.require(None)
         return plan
+
+    def _require_nuts(self, nuts: NUTS) -> None:
+        """Refuse options of NUTS that this model's engine does not have."""
+        nuts.require_capabilities(self.engine.name, self.engine.capabilities)
 
     def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:
         """Add its coreset's rows to a fit of an earlier version; fits of this one have them.
@@ -740,7 +754,7 @@ class CoresetModel(Closing):
             If an option of NUTS is out of range, or this engine does not have it.
         """
         nuts = nuts_of(options)
-        nuts.require_engine(self.engine.name)
+        self._require_nuts(nuts)
         seed = fresh_seed() if seed is None else seed
         check_seed(seed)
         check_inits(inits, nuts.chains)

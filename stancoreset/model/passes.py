@@ -58,7 +58,7 @@ def choose_passes(
     `chosen` is the controlled program by the user's engine, and `data` are all rows in memory.
     """
     other = embedded(threads)
-    if engine.in_process or other is None:
+    if engine.capabilities.in_process or other is None:
         return Passes()
     try:
         passes = other.compile(controlled.code, name=chosen.name, log_lik=program.log_lik)

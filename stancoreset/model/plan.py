@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import Field, dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ from stancoreset.posterior import LEAST_DRAWS
 from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import METHODS as REFERENCES
 from stancoreset.reference import check_reference
+from stancoreset.rows import Blocks
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.in_the_loop import InTheLoopName
 from stancoreset.selection.solvers import METHODS, SolverName, check_method
@@ -44,6 +46,7 @@ from stancoreset.stan import Labels
 __all__ = [
     "BEYOND",
     "BY_CHANCE",
+    "BY_GROUP",
     "GAUSSIAN",
     "HELDOUT_DRAWS",
     "HERMITE",
@@ -97,6 +100,8 @@ GAUSSIAN = "gaussian"
 Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName, "gaussian"]
 #: Methods that draw rows at random, for which candidates must be equally likely.
 BY_CHANCE = ("uniform", "importance")
+#: Methods in whose place rows are selected group by group, where parameters have groups.
+BY_GROUP = ("auto", "pursuit")
 #: Rows of a coreset.
 Size: TypeAlias = int | Literal["auto"]
 #: Candidates that stand for all rows whatever the reference.
@@ -295,6 +300,27 @@ class Plan:
     def selects_without_mode(self) -> bool:
         """Whether rows are selected with neither a reference nor the mode of any posterior."""
         return is_in_the_loop(self.method) and not needs_mode(self.method, self.options)
+
+    @property
+    def selects_by_group(self) -> bool:
+        """Whether rows are selected group by group where parameters have groups.
+
+        A method with options, or another one, was asked for, and is what selects.
+        """
+        return self.method in BY_GROUP and not self.options
+
+    def warn_of_groups(self, blocks: Blocks | None) -> None:
+        """Warn if parameters have groups, and the method selects rows for all of them together."""
+        if blocks is None or self.selects_by_group:
+            return
+        with_options = f" with {', '.join(self.options)}" if self.options else ""
+        levels = len(np.unique(blocks.group[blocks.group >= 0]))
+        warnings.warn(
+            f"the parameters have {levels:,} groups, but method {self.method!r}{with_options} "
+            "selects rows for all of them together; leave method out, or give "
+            f"{' or '.join(map(repr, BY_GROUP))} without options, to select rows group by group",
+            stacklevel=2,
+        )
 
     @property
     def refines(self) -> bool:

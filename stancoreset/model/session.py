@@ -31,6 +31,7 @@ from stancoreset.engines import (
     metric_near,
     parameter_names,
 )
+from stancoreset.engines.cmdstan import CmdStanEngine
 from stancoreset.errors import ControlError, DataError, EngineError, OptionError
 from stancoreset.files import content_key
 from stancoreset.model.adopt import Adopted
@@ -38,6 +39,7 @@ from stancoreset.model.effects import Effects
 from stancoreset.model.identities import SOLVER_TOLERANCE
 from stancoreset.model.passes import Passes, choose_passes
 from stancoreset.model.quantities import as_quantities
+from stancoreset.model.second_engine import compare_engines, find_second
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.processes import free_memory, give_back_memory
@@ -98,6 +100,8 @@ _CORESET_DIM = "coreset_dim"
 _TRIED = 8
 # Number of points at which a GLM is compared with the author's program on all rows.
 _GLM_POINTS = 3
+# Rows on which two engines are compared: CmdStan reads their text in a second.
+_COMPARED_ROWS = 20_000
 
 
 class Session:
@@ -106,7 +110,8 @@ class Session:
     `adopted` is the author's program with its weighted version; `threads` is the number of chunks
     of the full data evaluated at the same time, by default the engine's; `glm` says whether
     `stancoreset.rows.glm` evaluates generalised linear models, and `passes` whether another engine
-    may evaluate the full data, see `stancoreset.model.passes`.
+    may evaluate the full data, see `stancoreset.model.passes`; `second` says when CmdStan is asked,
+    too, see `stancoreset.model.second_engine`.
     """
 
     def __init__(
@@ -116,6 +121,7 @@ class Session:
         threads: int | None = None,
         glm: bool = True,
         passes: str = "auto",
+        second: str = "auto",
     ) -> None:
         self.adopted = adopted
         self.program = adopted.weighted
@@ -123,6 +129,7 @@ class Session:
         self.threads = threads or engine.threads
         self.glm = glm
         self.passes = passes
+        self.second = second
         self.behind: frozenset[str] = frozenset()
         self._always = False
         self._infinite: tuple[str, frozenset[str]] = ("", frozenset())
@@ -144,7 +151,7 @@ class Session:
     @property
     def in_process(self) -> bool:
         """Whether rows are evaluated in this process."""
-        return self.engine.in_process or self._passes.compiled is not None
+        return self.engine.capabilities.in_process or self._passes.compiled is not None
 
     @property
     def processes(self) -> int:
@@ -182,7 +189,7 @@ class Session:
 
     def _like(self, adopted: Adopted, engine: Engine) -> Session:
         """A session with the same data for another program, which is cut at the same place."""
-        other = Session(adopted, engine, self.threads, self.glm, self.passes)
+        other = Session(adopted, engine, self.threads, self.glm, self.passes, self.second)
         other.behind = self.behind
         return other
 
@@ -364,8 +371,8 @@ class Session:
 
     @property
     def _weighted_by_author(self) -> bool:
-        """Whether one executable serves as both programs; in process a second one is free."""
-        return self.adopted.woven is None and not self.engine.in_process
+        """Whether one executable serves as both programs, where a second one is not free."""
+        return self.adopted.woven is None and not self.engine.capabilities.compiles_at_once
 
     @cached_property
     def _original(self) -> Compiled:
@@ -431,7 +438,7 @@ class Session:
 
     def _confirmed(self, found: FoundGlm, checked: StanData) -> FoundGlm:
         """Compare a GLM found on some rows with the author's program on all rows."""
-        if found.kernel is None or not self.engine.in_process:
+        if found.kernel is None or not self.engine.capabilities.in_process:
             return found  # processes would read all rows again; the certificate compares them
         witness = self.witness(checked)
         rng = np.random.default_rng(29)
@@ -467,7 +474,7 @@ class Session:
                     prior,
                     whole=woven is not None and (woven.numbered or bool(woven.frozen)),
                     threads=self.threads,
-                    blocks=1 if self.engine.in_process else self.threads,
+                    blocks=1 if self.engine.capabilities.in_process else self.threads,
                     of=self.program.n_obs(checked),
                 )
             self._close_witness()
@@ -498,7 +505,39 @@ class Session:
         if isinstance(witness, Witness) and witness.data is not checked:
             unit = partial(self._bound_full, witness.data, self.glm_of(checked))
         tolerance = SOLVER_TOLERANCE if self.adopted.uses_solver else TOLERANCE
-        return WitnessedDensity(full, witness, unit, self.program.program.name, tolerance)
+        name = self.program.program.name
+        second = partial(self._compare_engines, checked, tolerance)
+        return WitnessedDensity(full, witness, unit, name, tolerance, second)
+
+    def _compare_engines(self, checked: StanData, tolerance: float, draws: Float) -> str:
+        """Compare the author's program by this engine and by CmdStan, see `second_engine`."""
+        other = find_second(self.engine, self.second)
+        if not isinstance(other, CmdStanEngine):
+            return ""
+        ours, theirs = self.original(), self._original_by(other)
+        if theirs is None:
+            return ""
+        data, program = in_memory(checked), self.program
+        count = program.n_obs(data)
+        if count > _COMPARED_ROWS:
+            rows = np.linspace(0, count - 1, _COMPARED_ROWS).astype(np.int64)
+            data = program.subset(data, rows, np.asarray(data[program.weights])[rows])
+        names = {declared.name for declared in self.adopted.original.data}
+        own = {name: value for name, value in data.items() if name in names}
+        engines = {self.engine.version: ours, other.version: theirs}
+        return compare_engines(engines, own, draws, tolerance=tolerance)
+
+    def _original_by(self, other: CmdStanEngine) -> Compiled | None:
+        """The author's program by CmdStan; None if it would have to be compiled, unless asked."""
+        density = self.adopted.density
+        controlled = controlled_for(self.program, other, behind=self.behind)
+        weighted = self.adopted.woven is None  # by its author: one executable serves as both
+        code = controlled.code if weighted else density.code
+        name = self.program.program.name if weighted else density.name
+        if self.second == "auto" and not other.has_compiled(code, name=name):
+            return None
+        compiled = other.compile(code, name=name, log_lik=self.program.log_lik)
+        return CompiledWithControl(compiled, controlled) if weighted else compiled
 
     def pool(
         self,

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import BoundModel, Engine, Float, StanData
-from stancoreset.engines.cmdstan import Chain, write_chain
+from stancoreset.engines import BoundModel, Chain, Engine, Float, StanData, write_chain
 from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.files import make_folder
 from stancoreset.model.adopt import adopt

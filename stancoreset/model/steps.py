@@ -35,6 +35,7 @@ from stancoreset.model.information import worth
 from stancoreset.model.lengths import factor, grown, lengthened, room
 from stancoreset.model.plan import (
     BY_CHANCE,
+    BY_GROUP,
     HELDOUT_DRAWS,
     HERMITE,
     TAYLOR,
@@ -115,8 +116,6 @@ _LOCAL_GOAL = 0.5 * ERROR_GOAL**2
 _STREAMED = 5_000_000
 # Log densities of rows that their information may cost, as a share of the certificate's.
 _INFORMATION_SHARE = 0.005
-# Methods in whose place rows are selected group by group.
-_BY_GROUP = ("auto", "pursuit")
 # Target acceptance of chains that know a dense metric, and whose posterior has funnels: on real
 # splines 21 to 30 divergent transitions of 4,000 became 2 to 12, in a fifth more time.
 _CAREFUL = 0.999
@@ -381,7 +380,7 @@ class Pipeline:
                 self.session.rows(self.checked, coreset),
                 view.full.glm,
                 view.reference.draws,
-                few if view.session.engine.in_process else 0.0,
+                few if view.session.engine.capabilities.in_process else 0.0,
             )
 
     def _keep(self, step: str, value: Any) -> None:
@@ -452,7 +451,7 @@ class Pipeline:
         if asked.projection or draws or plan.options or is_in_the_loop(plan.method):
             return False
         # Series of all rows along thousands of coordinates fill the memory.
-        if full.n_params >= MANY and (full.blocks is None or plan.method not in _BY_GROUP):
+        if full.n_params >= MANY and (full.blocks is None or plan.method not in BY_GROUP):
             return False
         # Rows on disk are read for every pass.
         here = full.passes.stored is None or _streams(full)
@@ -463,6 +462,7 @@ class Pipeline:
         """The quadratic alone, or rows selected group by group; None if rows must be projected."""
         if self._stands_alone(view, expansion):
             return self._quadratic_only(view, expansion)
+        self.plan.warn_of_groups(view.reference.gaussian.blocks)
         if not self._selects_locally(view):
             return None
         with self.stages("select"):
@@ -529,7 +529,7 @@ class Pipeline:
     @property
     def _may_choose(self) -> bool:
         """Whether the user asks for no method of selection."""
-        return self.plan.method in _BY_GROUP and not self.plan.options
+        return self.plan.selects_by_group
 
     @property
     def _searches(self) -> bool:

@@ -69,7 +69,9 @@ class WithoutRows:
     def seconds(self) -> float:
         """Seconds that a gradient takes, on an engine in this process; of others zero."""
         session = self.session
-        if not session.engine.in_process:  # others do not tell the time of a gradient alone
+        if (
+            not session.engine.capabilities.in_process
+        ):  # others do not tell the time of a gradient alone
             return 0.0
         with session.density().bind(session.no_rows_with_psi(self.checked)) as bound:
             return min(_seconds_of_gradient(bound) for _ in range(_TIMED))
@@ -77,7 +79,11 @@ class WithoutRows:
     def _rough(self, data: StanData, nuts: NUTS, seed: int, inits: Float) -> Float:
         """Draws of short trajectories, (chains, draws, P): gradients there show the metric."""
         with self.session.density().bind(data) as bound:
-            widths = _squared_widths(bound, inits[0]) if self.session.engine.in_process else None
+            widths = (
+                _squared_widths(bound, inits[0])
+                if self.session.engine.capabilities.in_process
+                else None
+            )
             short = replace(_ROUGH, chains=nuts.chains, parallel_chains=nuts.parallel_chains)
             options = vars(short.completed(widths))
             return bound.sample(seed=seed, inits=inits, **options).unconstrained

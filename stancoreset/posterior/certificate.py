@@ -70,6 +70,7 @@ localization: an improved R̂ for assessing convergence of MCMC", Bayesian Analy
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -82,6 +83,18 @@ from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import HEAVY, PRECISE, UNRELIABLE, MonteCarlo
 from stancoreset.posterior.cards import card
 from stancoreset.posterior.digits import percent
+from stancoreset.posterior.faults import (
+    Divergent,
+    Fault,
+    HeldoutError,
+    LowEfficiency,
+    ShortChains,
+    Unmixed,
+    Unseen,
+    Unvisited,
+    WeightsAndChains,
+    WeightsMove,
+)
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
 from stancoreset.posterior.marginals import Marginals
 
@@ -179,7 +192,8 @@ class Certificate:
     draw_index : ndarray of int, shape (n_draws,)
         Positions of the evaluated draws in the concatenated chains.
     reasons : tuple of str
-        Reasons against a better verdict, in words.
+        Reasons against a better verdict, in words for people: those of the `faults`, and
+        `against`. No code decides by them.
     divergences : int
         Divergent transitions of NUTS on the coreset.
     n_transitions : int
@@ -227,6 +241,9 @@ class Certificate:
         of averages over all groups. It does *not* mean that `weights` are even: the joint
         distribution of many groups, such as which of them is the largest, or how much they differ
         in one draw, is not promised.
+    faults : tuple of Fault
+        What withholds a better verdict, as values with their numbers, whose class is the kind:
+        see `stancoreset.posterior.faults`.
     """
 
     khat: float
@@ -254,6 +271,7 @@ class Certificate:
     heavy_tails: str = ""
     marginals: Marginals | None = field(default=None, repr=False)
     by_marginals: bool = False
+    faults: tuple[Fault, ...] = field(default=(), repr=False)
 
     @property
     def moved(self) -> tuple[float, float]:
@@ -282,8 +300,8 @@ class Certificate:
         What other rows cannot change, since the weights move little, longer chains can.
         """
         errors = self.mcse_mean, self.mcse_sd
-        together = _together(self.moved, MonteCarlo(*errors))
-        return _longer(self.moved, errors, _MOVED) if self._spoiled_only_by(bool(together)) else 1.0
+        beside = self._spoiled_only_by(WeightsAndChains)
+        return _longer(self.moved, errors, _MOVED) if beside else 1.0
 
     @property
     def unmixed(self) -> bool:
@@ -291,14 +309,12 @@ class Certificate:
 
         That is, by R̂, `unvisited` modes, or Monte-Carlo error.
         """
-        return self._spoiled_only_by(
-            self.rhat > RHAT_MIXED, self.unvisited > _UNSEEN, self.longer > 1
-        )
+        return self._spoiled_only_by(Unmixed, Unvisited, *self._of_length)
 
     @property
     def short(self) -> bool:
         """Whether only Monte-Carlo error spoils the verdict."""
-        return self._spoiled_only_by(self.longer > 1)
+        return self._spoiled_only_by(*self._of_length)
 
     @property
     def diverged(self) -> bool:
@@ -307,23 +323,34 @@ class Certificate:
         Chains that diverge and disagree are not draws of the coreset posterior, so that their
         weights say nothing about a coreset whose held-out error is small.
         """
-        if not too_many_divergences(self.divergences, self.n_transitions):
+        if not self._has(Divergent):
             return False
-        unmixed, unseen = self.rhat > RHAT_MIXED, self.unvisited > _UNSEEN
-        astray = unmixed and self.heldout_error <= HELDOUT_CERTIFIED and not unseen
+        unmixed, unvisited = self._has(Unmixed), self._has(Unvisited)
+        if unmixed and not unvisited and self.heldout_error <= HELDOUT_CERTIFIED:
+            return True
         # Chains that agree, but not on a mode, do not find it by smaller steps.
-        missed = unmixed and unseen
-        return astray or self._spoiled_only_by(True, unmixed, missed, self.longer > 1)
+        missed = (Unvisited,) if unmixed else ()
+        return self._spoiled_only_by(Divergent, Unmixed, *missed, *self._of_length)
 
-    def _spoiled_only_by(self, *faults: bool) -> bool:
-        return any(faults) and sum(faults) == len(self.reasons) - bool(self.against)
+    @property
+    def _of_length(self) -> tuple[type[Fault], ...]:
+        """The faults that longer chains mend: none if what the weights move is too much as well."""
+        return (ShortChains, WeightsAndChains) if self.longer > 1 else ()
+
+    def _has(self, kind: type[Fault]) -> bool:
+        return any(isinstance(fault, kind) for fault in self.faults)
+
+    def _spoiled_only_by(self, *kinds: type[Fault]) -> bool:
+        return bool(self.faults) and all(isinstance(fault, kinds) for fault in self.faults)
 
     def describe(self) -> dict[str, Any]:
         """All fields but the arrays, as plain values for a report."""
         plain = {k: v for k, v in vars(self).items() if not isinstance(v, np.ndarray)}
         texts = {name: plain[name] or None for name in ("against", "witness", "heavy_tails")}
         marginals = None if self.marginals is None else self.marginals.describe()
-        return {**plain, **texts, "reasons": list(self.reasons), "marginals": marginals}
+        faults = [fault.describe() for fault in self.faults]
+        reasons = list(self.reasons)
+        return {**plain, **texts, "faults": faults, "reasons": reasons, "marginals": marginals}
 
     def expectation(self, values: ArrayLike) -> Float:
         """Estimate an expectation under the full posterior from values at the certified draws.
@@ -499,16 +526,17 @@ def certify(
     ess = float(1 / np.sum(weights**2))
     usable = khat <= KHAT_CORRECTED and ess >= _ESS_CORRECTED * len(raw)
     ways = ((khat, ess / len(raw)),)
-    reasons = _reasons(ways, heldout_error, (shift, change), monte_carlo)
-    by_marginals = bool(reasons) and marginals is not None and _hold(marginals, heldout_error)
+    faults = tuple(_weighted(ways, heldout_error, (shift, change), monte_carlo))
+    by_marginals = bool(faults) and marginals is not None and _hold(marginals, heldout_error)
     if by_marginals and marginals is not None:
-        reasons = _together(marginals.moved, monte_carlo)
-    verdict = _verdict(reasons, usable, heldout_error)
+        faults = tuple(_together(marginals.moved, monte_carlo))
+    verdict = _verdict(faults, usable, heldout_error)
     missed = (
         *_missed(divergences, n_transitions, unseen, rhat, unvisited),
         *_imprecise(monte_carlo),
     )
     verdict = "rejected" if missed else verdict  # weights cannot replace draws never made
+    faults = (*faults, *missed)
     caveat = (f"compared with {against}",) if against else ()
     return Certificate(
         khat=khat,
@@ -519,7 +547,8 @@ def certify(
         log_weights=raw,
         weights=weights,
         draw_index=np.arange(len(raw)) if draw_index is None else _positions(draw_index, len(raw)),
-        reasons=(*reasons, *missed, *caveat),
+        faults=faults,
+        reasons=(*map(str, faults), *caveat),
         divergences=divergences,
         n_transitions=n_transitions,
         unseen=unseen,
@@ -597,32 +626,16 @@ def too_many_divergences(divergences: int = 0, n_transitions: int = 0) -> bool:
 
 def _missed(
     divergences: int, transitions: int, unseen: float, rhat: float, unvisited: float
-) -> tuple[str, ...]:
-    """Reasons to reject that importance weights cannot show."""
-    reasons = []
+) -> Iterator[Fault]:
+    """Faults that reject, and that importance weights cannot show."""
     if too_many_divergences(divergences, transitions):
-        reasons.append(
-            f"{divergences} of {transitions} transitions diverged: NUTS may have missed part of "
-            "the coreset posterior; raise adapt_delta, or reparametrise"
-        )
+        yield Divergent(divergences, transitions)
     if rhat > RHAT_MIXED:
-        reasons.append(
-            f"R̂ is {rhat:.2f}, above {RHAT_MIXED}: NUTS' chains have not mixed, or lie in "
-            "different modes; raise iter_warmup and iter_sampling, or reparametrise (order the "
-            "components of a mixture)"
-        )
+        yield Unmixed(rhat, RHAT_MIXED)
     if unseen > _UNSEEN:
-        reasons.append(
-            f"{unseen:.1%} of the full posterior, estimated from the reference, lies beyond the "
-            "coreset's draws: the coreset posterior is too narrow"
-        )
+        yield Unseen(unseen)
     if unvisited > _UNSEEN:
-        reasons.append(
-            f"{unvisited:.1%} of the full posterior, found by the reference or by the search for "
-            "its mode, lies in a mode without coreset draws; constrain the "
-            "parameters to one mode (order the components of a mixture)"
-        )
-    return tuple(reasons)
+        yield Unvisited(unvisited)
 
 
 def _longer(
@@ -637,70 +650,50 @@ def _longer(
     return float(np.max((_STANDARD_ERRORS * np.asarray(errors) / left) ** 2))
 
 
-def _imprecise(found: MonteCarlo) -> tuple[str, ...]:
-    """Reason to reject chains that are too short, whether weighted or not."""
-    if not max(found.mean, found.sd) > _PROMISED / _STANDARD_ERRORS:
-        return ()
-    longer = _longer((0.0, 0.0), (found.mean, found.sd))
-    return (
-        f"the chains are too short: the Monte-Carlo standard error (mcse) of a mean is "
-        f"{found.mean:.2g} standard deviations, that of a standard deviation {found.sd:.2g} of "
-        f"it, above {_PROMISED / _STANDARD_ERRORS}; make iter_sampling {longer:.2g} times as "
-        "large (further rounds of a fit do), or reparametrise",
-    )
+def _imprecise(found: MonteCarlo) -> Iterator[Fault]:
+    """The fault of chains that are too short, whether weighted or not."""
+    bound = _PROMISED / _STANDARD_ERRORS
+    if max(found.mean, found.sd) > bound:
+        yield ShortChains(found.mean, found.sd, bound, _longer((0.0, 0.0), (found.mean, found.sd)))
 
 
-def _together(moved: tuple[float, float], found: MonteCarlo) -> tuple[str, ...]:
-    """Reason not to certify if weights and chains together, but neither alone, exceed the bound."""
+def _together(moved: tuple[float, float], found: MonteCarlo) -> Iterator[Fault]:
+    """The fault of weights and chains that together, but neither alone, exceed the bound."""
     both = np.nan_to_num(moved) + _STANDARD_ERRORS * np.array([found.mean, found.sd])
-    if max(moved) > _MOVED or not np.max(both) > _PROMISED or _imprecise(found):
-        return ()
-    return (
-        f"a mean or a standard deviation may be off by {np.max(both):.2g} standard deviations, "
-        f"more than {_PROMISED}: the weights' change ({max(moved):.2g} at most) plus two "
-        f"Monte-Carlo standard errors ({max(found.mean, found.sd):.2g} at most)",
-    )
+    if max(moved) > _MOVED or not np.max(both) > _PROMISED or any(_imprecise(found)):
+        return
+    off = float(np.max(both))
+    yield WeightsAndChains(off, _PROMISED, max(moved), max(found.mean, found.sd))
 
 
-def _reasons(
+def _weighted(
     ways: tuple[tuple[float, float], ...],
     heldout: float,
     moved: tuple[float, float],
     monte_carlo: MonteCarlo,
-) -> tuple[str, ...]:
-    """Reasons not to certify; `ways` are k̂ and efficiency of each kind of weights."""
-    reasons = list(_together(moved, monte_carlo))
+) -> Iterator[Fault]:
+    """Faults against a certificate; `ways` are k̂ and efficiency of each kind of weights."""
+    yield from _together(moved, monte_carlo)
     unknown = bool(np.isnan(moved).any())
     if not unknown and max(moved) > _MOVED:
-        reasons.append(
-            f"the weights move a mean or a standard deviation by {max(moved):.2g} standard "
-            f"deviations, more than {_MOVED}"
-        )
+        yield WeightsMove(max(moved), _MOVED)
     for khat, efficiency in ways:
         wanted = next(share for bound, share in LEAST_EFFICIENCY if khat <= bound)
         if unknown:
             wanted = max(wanted, _ESS_ALONE)
         if not efficiency >= wanted:
-            reasons.append(
-                f"importance efficiency {percent(efficiency)} is below the {percent(wanted)} that "
-                f"Pareto k̂ {khat:.2f} requires"
-            )
+            yield LowEfficiency(efficiency, wanted, khat)
     if not heldout <= HELDOUT_CERTIFIED:
-        reasons.append(
-            f"held-out error {heldout:.2g} is above {HELDOUT_CERTIFIED}"
-            if np.isfinite(heldout)
-            else "the held-out error is unknown"
-        )
-    return tuple(reasons)
+        yield HeldoutError(heldout, HELDOUT_CERTIFIED)
 
 
 def _hold(marginals: Marginals, heldout: float) -> bool:
     """Whether marginals are right, but for the chains' Monte-Carlo error."""
-    return not _reasons(marginals.ways, heldout, marginals.moved, MonteCarlo())
+    return not any(_weighted(marginals.ways, heldout, marginals.moved, MonteCarlo()))
 
 
-def _verdict(reasons: tuple[str, ...], usable: bool, heldout: float) -> Verdict:
-    """The verdict by reasons against a certificate, and `usable` weights."""
-    if not reasons:
+def _verdict(faults: tuple[Fault, ...], usable: bool, heldout: float) -> Verdict:
+    """The verdict by faults of the weights, and whether these are `usable`."""
+    if not faults:
         return "certified"
     return "corrected" if usable and not heldout > _HELDOUT_CORRECTED else "rejected"

@@ -316,14 +316,18 @@ class WitnessedDensity:
     unit: Callable[[], FullData] | None = None
     name: str = "model"
     tolerance: float = TOLERANCE
+    #: Compares engines at a few draws, and says what it found; raises if they differ.
+    second: Callable[[Float], str] | None = None
     #: The comparison; None before the first draws, or without a witness.
     comparison: Comparison | None = field(default=None, init=False)
     _constant: float = field(default=0.0, init=False)
+    _of_engines: str = field(default="", init=False)
 
     @property
     def told(self) -> str:
         """See `FullDensity.told`."""
-        return "" if self.comparison is None else str(self.comparison)
+        told = "" if self.comparison is None else str(self.comparison)
+        return "; ".join(filter(None, (told, self._of_engines)))
 
     @property
     def decides(self) -> bool:
@@ -336,6 +340,8 @@ class WitnessedDensity:
         The constant is that of `FullData.log_density`, whichever program evaluates. An
         IdentityError is raised if our much cheaper evaluation differs from the author's program.
         """
+        if self.comparison is None and self.second is not None:
+            self._of_engines = self.second(draws[_spread(len(draws), _FEW)])
         if not self.decides:
             ours = self.full.log_likelihood(draws, tick) + self.full.log_prior(draws)
             if self.comparison is None:

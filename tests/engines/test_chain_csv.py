@@ -7,8 +7,8 @@ import cmdstanpy
 import numpy as np
 import pytest
 
+from stancoreset.engines import Chain, write_chain
 from stancoreset.engines.base import SAMPLER_STATS
-from stancoreset.engines.cmdstan import Chain, write_chain
 from stancoreset.engines.layout import Layout
 
 SHAPES = {"mu": (), "z": (2, 3), "a": (2, 3, 4), "none": (0,)}

@@ -224,7 +224,7 @@ def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
     with (
         warnings.catch_warnings(),
         caplog.at_level(logging.INFO, "stancoreset.engines.stanli_notes"),
-        stanli.compile(INTERPRETED).bind(data) as bound,
+        stanli.compile(INTERPRETED, name="summed").bind(data) as bound,
     ):
         warnings.simplefilter("error")
         assert bound.generated(np.zeros((1, 1)), ("z",))["z"].tolist() == [1.5]
@@ -232,7 +232,9 @@ def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
     said = capfd.readouterr()
     assert "the program's own words" in said.out
     assert "stanli" not in said.out + said.err
-    assert any("run through the MIR interpreter" in note for note in caplog.messages)
+    (note, *_) = [one for one in caplog.messages if "run through the MIR interpreter" in one]
+    assert note.startswith("summed: stanli: ")
+    assert "generated quantities" in note
 
 
 @pytest.mark.fit

@@ -18,7 +18,7 @@ from weave_data import make_data, obs_of
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
-from stancoreset.engines import CompiledWithControl, controlled_for, resolve_engine
+from stancoreset.engines import Capabilities, CompiledWithControl, controlled_for, resolve_engine
 from stancoreset.errors import (
     DataError,
     IdentityError,
@@ -141,7 +141,7 @@ model { a ~ normal(0, 5); b ~ normal(0, 5); s ~ exponential(1); y ~ student_t(4,
 def test_frozen_variables_need_no_density():
     """In process a program without parameters computes them; elsewhere one with a density does."""
     engine, seen = resolve_engine("stanli"), 0
-    elsewhere: Any = SimpleNamespace(in_process=False, compile=engine.compile)
+    elsewhere: Any = SimpleNamespace(capabilities=Capabilities(), compile=engine.compile)
     for path in sorted((Path(__file__).parents[1] / "stan" / "weave_programs").glob("*.stan")):
         code = path.read_text()
         with suppress(WeaveError, ProgramError):

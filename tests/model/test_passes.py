@@ -6,7 +6,7 @@ stanli itself stands for the chosen engine here, as if it were another process;
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ class Elsewhere(StanliEngine):
     """stanli as an engine that does not evaluate in this process; `change` is what it misreads."""
 
     name: str = "elsewhere"
-    in_process: bool = False
+    capabilities = replace(StanliEngine.capabilities, in_process=False, compiles_at_once=False)
     change: tuple[str, str] = ("", "")
 
     @property

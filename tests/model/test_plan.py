@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -22,6 +23,7 @@ from stancoreset.errors import OptionError, OutputError, SolverError
 from stancoreset.model import Plan, fit_options, merge_options
 from stancoreset.model.in_the_loop import select_in_the_loop
 from stancoreset.model.options import FitOptions, MergeOptions, MethodOptions, SampleOptions
+from stancoreset.rows import Blocks
 from stancoreset.selection import in_the_loop, solvers
 
 QUICK: dict[str, Any] = {"chains": 2, "iter_warmup": 100, "iter_sampling": 100}
@@ -216,3 +218,46 @@ def test_a_run_of_an_earlier_version_is_known_again(model, tmp_path: Path, refin
     assert again.timings == fit.timings or not computed & {"reference", "select", "sample"}
     with pytest.raises(OutputError, match=r"another run.*max_rounds was .*, now "):
         model.fit(data, **options, max_rounds=1 if refine else 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "by_group"),
+    [
+        ({}, True),
+        ({"method": "auto"}, True),
+        ({"method": "giga"}, False),
+        ({"method": "uniform"}, False),
+        ({"method": "pursuit", "cosine": 0.5}, False),
+    ],
+)
+def test_a_method_that_keeps_rows_from_being_selected_by_group_says_so(options, by_group):
+    plan = Plan.of(options)
+    assert plan.selects_by_group == by_group
+    groups = Blocks(np.array([-1, -1, 0, 0, 1, 1, 2, 2]))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        plan.warn_of_groups(None)
+        assert not told
+        plan.warn_of_groups(groups)
+    assert len(told) == (0 if by_group else 1)
+    if not by_group:
+        said = str(told[0].message)
+        assert "3 groups" in said
+        assert repr(plan.method) in said
+        assert "cosine" in said or not plan.options
+
+
+@pytest.mark.fit
+def test_a_fit_of_many_groups_by_another_method_warns():
+    rng = np.random.default_rng(4)
+    groups = 200
+    g = np.repeat(np.arange(groups), 10)
+    y = rng.normal(rng.normal(size=groups)[g])
+    code = """data { int N; int J; array[N] int<lower=1, upper=J> g; vector[N] y; }
+    parameters { real mu; real<lower=0> tau; vector[J] a; }
+    model { mu ~ normal(0, 1); tau ~ normal(0, 1); a ~ normal(mu, tau); y ~ normal(a[g], 1); }"""
+    with sc.CoresetModel(stan_code=code, obs="N", engine="stanli") as model:
+        asked = {"max_rounds": 1, "chains": 2, "iter_warmup": 200, "iter_sampling": 200, "seed": 1}
+        data = {"N": len(g), "J": groups, "g": g + 1, "y": y}
+        with pytest.warns(UserWarning, match="200 groups, but method 'uniform'"):
+            model.fit(data, size=300, method="uniform", **asked)

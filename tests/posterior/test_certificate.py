@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import cauchy, norm
 
 from stancoreset.errors import CertificateError
+from stancoreset.posterior import faults
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.posterior.certificate import certify, leaves_no_doubt
 from stancoreset.posterior.importance import moved_by
@@ -275,3 +276,70 @@ def test_what_weights_move_and_two_standard_errors_stay_within_a_tenth(
     assert ("Monte-Carlo error" in str(certificate)) == (
         f"Monte-Carlo error {mean:.2g} sd of a mean" in str(certificate)
     )
+
+
+SPOILERS = {
+    "divergences": 9,
+    "rhat": 1.2,
+    "unvisited": 0.4,
+    "unseen": 0.3,
+    "heldout_error": 0.2,
+    "moved": (0.09, 0.01),
+    "monte_carlo": MonteCarlo(0.06, 0.02, 300.0, 200.0),
+}
+
+
+def spoiled_by(*names: str):
+    """A certificate of nearly equal weights that only these spoil."""
+    weights = 0.001 * np.random.default_rng(0).standard_normal(1_000)
+    fine = {"heldout_error": 0.01, "moved": (0.0, 0.0), "n_transitions": 4_000}
+    return certify(weights, **{**fine, **{name: SPOILERS[name] for name in names}})
+
+
+@pytest.mark.parametrize(
+    ("names", "short", "unmixed", "diverged"),
+    [
+        ((), False, False, False),
+        (("monte_carlo",), True, True, False),
+        (("rhat",), False, True, False),
+        (("unvisited",), False, True, False),
+        (("rhat", "monte_carlo"), False, True, False),
+        (("divergences",), False, False, True),
+        (("divergences", "monte_carlo"), False, False, True),
+        (("divergences", "unvisited"), False, False, False),
+        (("divergences", "rhat", "unvisited"), False, False, True),
+        (("divergences", "rhat", "unvisited", "unseen"), False, False, False),
+        (("divergences", "rhat", "moved"), False, False, True),
+        (("divergences", "moved"), False, False, False),
+        (("rhat", "heldout_error"), False, False, False),
+        (("unseen",), False, False, False),
+    ],
+)
+def test_what_to_change_follows_the_faults_and_no_sentence(names, short, unmixed, diverged):
+    certificate = spoiled_by(*names)
+    assert len(certificate.faults) == len(names)
+    neutral = replace(
+        certificate, reasons=(*certificate.reasons, "The rows were read on a Monday.")
+    )
+    compared = replace(certificate, against="the rows of a shard", reasons=())
+    for found in (certificate, neutral, compared):
+        assert (found.short, found.unmixed, found.diverged) == (short, unmixed, diverged)
+        np.testing.assert_equal(found.longer, certificate.longer)
+        assert found.longer_beside == certificate.longer_beside
+
+
+def test_a_neutral_sentence_leaves_the_next_round_as_it_is():
+    weights = 0.001 * np.random.default_rng(0).standard_normal(1_000)
+    found = MonteCarlo(0.03, 0.03, 1_000.0, 900.0)
+    alone = certify(weights, 0.01, moved=(0.06, 0.01), monte_carlo=found)
+    assert [type(fault) for fault in alone.faults] == [faults.WeightsAndChains]
+    assert alone.longer_beside > 1
+    told = replace(alone, reasons=("A sentence.", *alone.reasons, "Another one."))
+    assert told.longer_beside == alone.longer_beside
+
+
+def test_a_fault_is_a_value_whose_text_and_description_have_its_numbers():
+    certificate = spoiled_by("rhat", "divergences")
+    assert certificate.faults == (faults.Divergent(9, 4_000), faults.Unmixed(1.2, 1.05))
+    assert certificate.reasons == tuple(map(str, certificate.faults))
+    assert certificate.describe()["faults"][1] == {"kind": "Unmixed", "rhat": 1.2, "bound": 1.05}

@@ -490,7 +490,7 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
     with pytest.raises(DataError, match="holds no file"):
         opened(tmp_path)
     (tmp_path / "bad.parquet").write_text("not Parquet")
-    with pytest.raises(DataError, match=r"cannot read .*bad.parquet"):
+    with pytest.raises(DataError, match=r"bad\.parquet cannot be read as a table"):
         opened(tmp_path / "bad.parquet")
     with pytest.raises(DataError, match="rows are a int"):
         opened(3)
@@ -573,8 +573,7 @@ def test_what_other_tools_leave_in_folders(tmp_path, frame):
     with pytest.raises(DataError, match=r"'k' is in the names of the folders: .*hive"):
         opened(tmp_path / "hive", columns={"X": NAMES, "y": "k"})
     frame.to_csv(tmp_path / "rows.csv")
-    with pytest.raises(DataError, match=r"expected Parquet .*pandas.read_csv"):
-        opened(tmp_path / "rows.csv")
+    assert opened(tmp_path / "rows.csv")["N"] == len(frame)
     chunks = opened(lambda: pd.read_csv(tmp_path / "rows.csv", chunksize=5_000))
     assert chunks["N"] == len(frame)
 

@@ -215,7 +215,8 @@ model { y ~ normal(csr_matrix_times_vector(N, K, w, v, u, b), 1); }""",
 LATE = {"spread", "vectorise"}
 
 #: The passes of a program that is woven as it stands.
-PASSES = [p for p in weaving.PASSES if p not in (*weaving.SPELLINGS, *weaving.READINGS)]
+WRITTEN, SEARCH, PROOF = weaving.STAGES
+PASSES = [*WRITTEN.passes, *PROOF.passes]
 BEFORE_REACH = PASSES[:-1]
 #: Data that a pass adds to those of the user.
 GIVEN = {
@@ -335,14 +336,57 @@ def test_the_passes_are_those_of_the_woven_program():
 
 def test_every_pass_has_a_fixture():
     parts = {
-        "with_rows_numbered": {"without_segments", "without_left_selections"},
         "with_own_states": {"with_positions_found", "with_own_scratch"},
         "with_two_counts": {"with_counts_of_their_own"},
         "with_switches": {"without_sparse_products"},
     }
     proofs = {"freeze", "separate", "one_row", "reach"}  # of `CENTRED`
-    for name in (p.__name__ for p in weaving.PASSES):
+    parts["with_whole_densities_written_out"] = {"with_densities_written_out"}
+    for name in (p.__name__ for stage in weaving.STAGES for p in stage.passes):
         assert parts.get(name, {name}) <= REWRITES.keys() | proofs, name
+
+
+def recorded(monkeypatch) -> list[str]:
+    """The names of the declared passes, in the order in which they run from now on."""
+    ran: list[str] = []
+
+    def record(step):
+        def run(draft):
+            ran.append(step.__name__)
+            return step(draft)
+
+        return run
+
+    def chain(stage):
+        return weaving.Chain(tuple(map(record, stage.passes)))
+
+    search = weaving.Search(
+        record(SEARCH.first),
+        tuple(map(record, SEARCH.spellings)),
+        tuple(map(record, SEARCH.readings)),
+    )
+    monkeypatch.setattr(weaving, "STAGES", (chain(WRITTEN), search, chain(PROOF)))
+    return ran
+
+
+def names(passes) -> list[str]:
+    return [p.__name__ for p in passes]
+
+
+def test_the_stages_are_the_order_in_which_passes_run(monkeypatch):
+    ran = recorded(monkeypatch)
+    weaving.weave(CENTRED, "N")
+    assert ran == names([*WRITTEN.passes, SEARCH.first, *PROOF.passes])
+
+
+def test_a_refused_program_has_gone_through_the_whole_search_in_its_order(monkeypatch):
+    ran = recorded(monkeypatch)
+    with pytest.raises(WeaveError):
+        weaving.weave(CENTRED.replace("target += own;", "target += square(own);"), "N")
+    searched = [name for name in ran[len(WRITTEN.passes) :] if name not in names(PROOF.passes)]
+    one, *further = SEARCH.spellings
+    first_runs = list(dict.fromkeys(searched))
+    assert first_runs == names([SEARCH.first, one, *SEARCH.readings, *further])
 
 
 # ---- what ends without an answer of a pass -----------------------------------------------------
@@ -354,8 +398,8 @@ def test_a_fault_of_a_pass_is_a_refusal_that_names_it(monkeypatch):
     def fault(draft):
         raise IndexError("tuple index out of range")
 
-    passes = (weaving.PASSES[0], fault, *weaving.PASSES[1:])
-    monkeypatch.setattr(weaving, "PASSES", passes)
+    broken = weaving.Chain((WRITTEN.passes[0], fault, *WRITTEN.passes[1:]))
+    monkeypatch.setattr(weaving, "STAGES", (broken, SEARCH, PROOF))
     with pytest.raises(WeaveError, match=r"failed on this program with IndexError.*report it"):
         weaving.weave(CENTRED, "N")
 

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from stancoreset.engines.base import StanData
+from stancoreset.engines.base import Capabilities, StanData
 from stancoreset.engines.cmdstan import compile_process
 from stancoreset.engines.cmdstan.bound import CmdStanBound
 from stancoreset.errors import BrokenEngineError, CompileError, EngineNotFoundError, OutputError
@@ -65,7 +65,9 @@ class CmdStanEngine:
     cpp_options: Mapping[str, Any] = field(default_factory=dict)
     stanc_options: Mapping[str, Any] = field(default_factory=dict)
     name: str = "cmdstan"
-    in_process: bool = False
+    capabilities = Capabilities(
+        samples=True, warmup_phases=True, step_size_of_each_chain=True, compiler_options=True
+    )
 
     def __post_init__(self) -> None:
         _ = self.path
@@ -105,19 +107,28 @@ class CmdStanEngine:
         stanc.check(code)
         return CmdStanCompiled(self, code, name, self._executable(code, name), log_lik)
 
-    def _executable(self, code: str, name: str) -> Path:
+    def has_compiled(self, code: str, *, name: str = "model") -> bool:
+        """Whether the program's executable is in the cache."""
+        return self._place(code, name).exists()
+
+    def _place(self, code: str, name: str) -> Path:
+        """The executable's path in the cache."""
         stem = re.sub(r"\W", "_", name) or "model"
         stem = f"m_{stem}" if stem[0].isdigit() else stem
         options = dict(self.cpp_options), dict(self.stanc_options)
         key = content_key(stem, code, str(self.path), self.version, *options)
         folder = cache_root() / "models" / key
-        executable = folder / (f"{stem}.exe" if os.name == "nt" else stem)
+        return folder / (f"{stem}.exe" if os.name == "nt" else stem)
+
+    def _executable(self, code: str, name: str) -> Path:
+        executable = self._place(code, name)
+        folder = executable.parent
         if folder.parent.exists():
             remove_leftovers(folder.parent)
         if not executable.exists():
             try:
                 with atomic_folder(folder, executable.name) as fresh:
-                    self._build(fresh / f"{stem}.stan", code)
+                    self._build(fresh / f"{executable.stem}.stan", code)
             except OutputError as error:
                 raise OutputError(f"{error}; set XDG_CACHE_HOME to a writable folder") from None
         return executable

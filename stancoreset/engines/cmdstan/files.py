@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stancoreset.checks import check_path
 from stancoreset.engines.base import SAMPLER_STATS, Float
+from stancoreset.engines.layout import joined_columns, stan_columns
 from stancoreset.errors import EngineError, OutputError
 from stancoreset.files import read_numbers, temporary_folder
 
 __all__ = [
     "cannot_write",
-    "joined_columns",
     "read_csv",
     "read_every",
     "require_csv_folder",
     "scratch_folder",
-    "stan_columns",
     "write_draws",
 ]
 
@@ -80,26 +78,6 @@ def read_every(path: Path, every: int, warmed: int) -> Float:
             if (number if number < warmed else number - warmed) % every == 0:
                 found.append(np.array(line.split(b","), dtype=np.float64))
     return np.array(found)
-
-
-def stan_columns(name: str, shape: tuple[int, ...]) -> list[str]:
-    """Stan's names of a variable's columns: the first index runs fastest.
-
-    >>> stan_columns("z", (2, 2)), stan_columns("mu", ())
-    (['z.1.1', 'z.2.1', 'z.1.2', 'z.2.2'], ['mu'])
-    """
-    places = np.ndindex(*shape[::-1])
-    return [".".join([name, *(str(i + 1) for i in place[::-1])]) for place in places]
-
-
-def joined_columns(values: Sequence[NDArray[Any]]) -> Float:
-    """Variables (S, *shape) side by side, the columns of each as in `stan_columns`.
-
-    >>> joined_columns([np.array([[[1, 2], [3, 4]]]), np.array([5])])
-    array([[1., 3., 2., 4., 5.]])
-    """
-    flat = [v.transpose(0, *range(v.ndim - 1, 0, -1)).reshape(len(v), -1) for v in values]
-    return np.concatenate(flat, axis=1, dtype=np.float64)
 
 
 def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:

@@ -1,7 +1,7 @@
 """Sources of rows: files, tables, arrays and iterators as parts that are read batch by batch.
 
 A part is a sequence of rows that can be read repeatedly from its beginning; a batch is a
-mapping of column names to Arrow or numpy arrays. Parts of Parquet files hold only a
+mapping of column names to Arrow, pandas or numpy arrays. Parts of files hold only a
 path, so that they can be sent to another machine.
 """
 
@@ -18,7 +18,14 @@ import numpy as np
 
 from stancoreset.checks import check_path
 from stancoreset.errors import DataError
-from stancoreset.stan.data import masked_values, require_different
+from stancoreset.stan.data import (
+    FORMATS,
+    READABLE,
+    TableFile,
+    masked_values,
+    reading_table,
+    require_different,
+)
 
 __all__ = [
     "ArraysPart",
@@ -36,7 +43,6 @@ __all__ = [
 #: Columns by name: Arrow arrays, or numpy arrays with the row as first axis.
 Batch = Mapping[str, Any]
 
-_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather": "ipc"}
 # Each column buffers compressed pages up to this size instead of whole column chunks.
 _BUFFER_BYTES = 1 << 20
 
@@ -60,7 +66,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class FilePart:
-    """A Parquet or Arrow IPC (Feather) file."""
+    """A file of columns: Parquet, Arrow (Feather) and CSV are read in pieces, others at once."""
 
     path: str
 
@@ -68,44 +74,51 @@ class FilePart:
     def name(self) -> str:
         return self.path
 
-    def _ipc_schema(self) -> Any:
-        """The file's own schema; a dataset rejects some schemas without naming the file."""
-        import pyarrow as pa
-
-        with pa.OSFile(self.path) as file, pa.ipc.open_file(file) as reader:
-            return reader.schema
-
     @property
-    def _is_parquet(self) -> bool:
-        return _SUFFIXES.get(Path(self.path).suffix.lower(), "parquet") == "parquet"
-
-    def _parquet(self) -> Any:
-        import pyarrow.parquet as pq
-
-        return pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    def _file(self) -> TableFile:
+        return TableFile(Path(self.path))
 
     def schema(self) -> Mapping[str, str]:
         """See `Part.schema`."""
-        with _arrow_errors(self.path):
-            found = self._parquet().schema_arrow if self._is_parquet else self._ipc_schema()
-        return _types(found, self.path)
+        file = self._file
+        with reading_table(self.path):
+            if (
+                file.format == "csv"
+            ):  # whole numbers in one file, and fractions in another, are fine
+                return {n: "text" if t == "str" else "number" for n, t in file.csv_types().items()}
+            if file.is_table:
+                return _types(file.schema(), self.path)
+        return {name: _kind(values) for name, values in self._arrays(None).columns.items()}
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
         """See `Part.batches`."""
-        names = None if columns is None else list(columns)
-        self.schema()
-        with _arrow_errors(self.path):
-            if self._is_parquet:
-                with self._parquet() as file:
-                    for batch in file.iter_batches(batch_size=rows, columns=names):
-                        yield _columns(batch)
-            else:
-                import pyarrow.dataset as ds
+        file, names = self._file, None if columns is None else list(columns)
+        require_columns(names or (), self.schema(), self.path)
+        if file.format == "csv":
+            yield from ({str(k): chunk[k] for k in chunk} for chunk in file.csv_chunks(names, rows))
+        elif not file.is_table:
+            yield from self._arrays(names).batches(names, rows)
+        else:
+            with reading_table(self.path):
+                yield from self._arrow(file, names, rows)
 
-                scanner = ds.dataset(self.path, format="ipc").scanner(
-                    columns=names, batch_size=rows
-                )
-                yield from map(_columns, scanner.to_batches())
+    def _arrow(self, file: TableFile, names: list[str] | None, rows: int) -> Iterator[Batch]:
+        if file.format == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as parquet:
+                yield from map(_columns, parquet.iter_batches(batch_size=rows, columns=names))
+        else:
+            import pyarrow.dataset as ds
+
+            scanner = ds.dataset(self.path, format="ipc").scanner(columns=names, batch_size=rows)
+            yield from map(_columns, scanner.to_batches())
+
+    def _arrays(self, names: list[str] | None) -> ArraysPart:
+        """Variables of JSON or .npz that have rows: a size is none of a table's columns."""
+        found = self._file.read(names)
+        columns = {name: _array(values) for name, values in found.items() if np.ndim(values)}
+        return ArraysPart(columns, self.path)
 
 
 @dataclass(frozen=True)
@@ -123,7 +136,7 @@ class ArrowPart:
         """See `Part.batches`."""
         names = None if columns is None else list(columns)
         self.schema()
-        with _arrow_errors(self.name):
+        with reading_table(self.name):
             if hasattr(self.data, "scanner"):
                 found = self.data.scanner(columns=names, batch_size=rows).to_batches()
             else:
@@ -238,9 +251,9 @@ def find_parts(rows: Any) -> tuple[Part, ...]:
     if isinstance(rows, Iterable):
         return (ChunksPart(lambda: rows),)
     raise DataError(
-        f"rows are a {type(rows).__name__}; expected a Parquet file, a list of files, a folder or "
-        "glob, an Arrow table or dataset, a DataFrame, a dict of arrays, or a function that "
-        "returns an iterator of chunks"
+        f"rows are a {type(rows).__name__}; expected a file ({READABLE}), a list of files, a "
+        "folder or glob, an Arrow table or dataset, a DataFrame, a dict of arrays, or a function "
+        "that returns an iterator of chunks"
     )
 
 
@@ -302,6 +315,10 @@ def _types(schema: Any, where: str) -> dict[str, str]:
     return {field.name: str(field.type) for field in schema}
 
 
+def _kind(values: Any) -> str:
+    return "text" if values.dtype.kind in "USO" else "number"
+
+
 def _array(values: Any) -> Any:
     """Return arrays and pandas columns unchanged, a path to a .npy file as a memory map."""
     if _is_path(values):
@@ -338,7 +355,7 @@ def _paths(where: str | os.PathLike[str]) -> list[str]:
     if path.is_dir():
         found = sorted(p for p in path.rglob("*") if _is_data_file(p.relative_to(path)))
         if not found:
-            raise DataError(f"the folder {path} holds no file *{', *'.join(_SUFFIXES)}")
+            raise DataError(f"the folder {path} holds no file {READABLE}")
         return [str(p) for p in found]
     matches = sorted(glob.glob(str(path), recursive=True))
     if not matches:
@@ -349,7 +366,7 @@ def _paths(where: str | os.PathLike[str]) -> list[str]:
 def _is_data_file(path: Path) -> bool:
     """Whether a file is named as data; as in other readers, names with a leading . or _ are not."""
     hidden = any(name.startswith((".", "_")) for name in path.parts)
-    return path.suffix.lower() in _SUFFIXES and not hidden
+    return path.suffix.lower() in FORMATS and not hidden
 
 
 def _columns(batch: Any) -> Batch:
@@ -366,31 +383,3 @@ def _columns(batch: Any) -> Batch:
 
     names = batch.schema.names
     return {name: plain(c) for name, c in zip(names, batch.columns, strict=True)}
-
-
-class _arrow_errors:
-    """Convert pyarrow's errors to stancoreset's, with the file's name."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def __enter__(self) -> None:
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            raise DataError(
-                f"reading {self._where} needs pyarrow: pip install 'stancoreset[parquet]'"
-            ) from None
-
-    def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
-        import pyarrow as pa
-
-        if isinstance(error, DataError | GeneratorExit):
-            return
-        if isinstance(error, pa.ArrowException | OSError):
-            message = str(error).splitlines()[0] if str(error) else type(error).__name__
-            suffix = Path(self._where).suffix.lower()
-            hint = "; expected Parquet or Arrow (Feather)" if suffix not in _SUFFIXES else ""
-            if suffix in (".csv", ".tsv", ".txt"):
-                hint += "; CSV is read in pieces: Table(lambda: pandas.read_csv(path, chunksize=…))"
-            raise DataError(f"cannot read {self._where}: {message}{hint}") from error

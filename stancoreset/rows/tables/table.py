@@ -58,11 +58,12 @@ class Table:
     Parameters
     ----------
     rows : path, list of paths, pyarrow Table or Dataset, pandas DataFrame, dict, or callable
-        A Parquet or Arrow (Feather) file, several, a folder, or a glob pattern; a dict of
-        arrays, of memory maps or of paths to ``.npy`` files; a function that returns an iterator
-        of chunks (dicts of arrays, DataFrames, or Arrow batches), or an iterable of them that
-        can be iterated again. Several files are read in order of name, ``part-10`` before
-        ``part-2``, as pyarrow and pandas read a folder; dask reads it in order of number.
+        A file, several, a folder, or a glob pattern: ``.csv``, ``.feather``, ``.parquet`` or
+        ``.arrow``, which are read in pieces, or ``.json`` or ``.npz``; a dict of arrays, of memory
+        maps or of paths to ``.npy`` files; a function that returns an iterator of chunks (dicts of
+        arrays, DataFrames, or Arrow batches), or an iterable of them that can be iterated again.
+        Several files are read in order of name, ``part-10`` before ``part-2``, as pyarrow and
+        pandas read a folder; dask reads it in order of number.
     columns : mapping of str to str or list of str, optional
         Stan data variable → its column, or the columns of a matrix from left to right. By
         default a variable is the column of the same name, a matrix ``X`` the columns

@@ -22,7 +22,7 @@ from stancoreset.checks import (
     shown,
     understood,
 )
-from stancoreset.engines.cmdstan import Chain, write_chain
+from stancoreset.engines import Chain, write_chain
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior import (
     NamedPosterior,

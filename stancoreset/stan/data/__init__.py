@@ -14,14 +14,25 @@ from stancoreset.stan.data.files import (
     json_text,
     raw_data,
     read_data,
-    require_different,
     to_json,
+)
+from stancoreset.stan.data.tables import (
+    FORMATS,
+    READABLE,
+    ArrowTable,
+    TableFile,
+    reading_table,
+    require_different,
 )
 from stancoreset.stan.data.values import Value, as_value, index_words, masked_values, not_finite
 
 __all__ = [
+    "FORMATS",
+    "READABLE",
+    "ArrowTable",
     "DataSource",
     "Scope",
+    "TableFile",
     "Value",
     "as_value",
     "check_data",
@@ -35,6 +46,7 @@ __all__ = [
     "not_finite",
     "raw_data",
     "read_data",
+    "reading_table",
     "require_different",
     "to_json",
 ]

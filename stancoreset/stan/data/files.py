@@ -12,17 +12,16 @@ import json
 import os
 import re
 import tempfile
-import zipfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import check_path
 from stancoreset.errors import DataError
+from stancoreset.stan.data.tables import READABLE, ArrowTable, TableFile
 from stancoreset.stan.data.values import Value, as_value, is_pandas
 
 if TYPE_CHECKING:
@@ -36,23 +35,13 @@ __all__ = [
     "json_text",
     "raw_data",
     "read_data",
-    "require_different",
     "to_json",
 ]
 
 
-class _ArrowTable(Protocol):
-    """A table of polars, pyarrow, DuckDB, …"""
-
-    @property
-    def __arrow_c_stream__(self) -> Callable[..., object]: ...
-
-
-_OneSource: TypeAlias = "Mapping[str, Any] | pd.DataFrame | _ArrowTable | str | os.PathLike[str]"
+_OneSource: TypeAlias = "Mapping[str, Any] | pd.DataFrame | ArrowTable | str | os.PathLike[str]"
 #: What `read_data` accepts: a mapping, a table, a path, or several of these.
 DataSource: TypeAlias = "_OneSource | Sequence[_OneSource]"
-
-_TABLE_READERS = {".parquet": "read_parquet", ".pq": "read_parquet", ".csv": "read_csv"}
 
 
 # --- reading -----------------------------------------------------------------------------
@@ -65,11 +54,11 @@ def read_data(source: DataSource, *, only: Iterable[str] | None = None) -> dict[
     ----------
     source : mapping, pandas.DataFrame, path, or a list of these
         A mapping holds numbers, arrays, lists, pandas objects or boolean arrays. A path is
-        Stan JSON (any suffix but the following), ``.npz``, ``.parquet`` or ``.csv``. In a
-        table a column is a vector; columns named ``X.1 … X.D`` or ``X[1] … X[D]``, and
-        columns whose cells are lists, are matrices. Of several sources the later ones
-        win, so that ``["flights.parquet", {"beta_scale": 2.5}]`` adds what a table cannot
-        hold.
+        ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.npz`` or Stan JSON, which a file of
+        another suffix is, too, unless its first bytes say otherwise. In a table a column is a
+        vector; columns named ``X.1 … X.D`` or ``X[1] … X[D]``, and columns whose cells are lists,
+        are matrices. Of several sources the later ones win, so that ``["flights.parquet",
+        {"beta_scale": 2.5}]`` adds what a table cannot hold.
     only : iterable of str, optional
         Names of interest: others are left out, unchecked. By default everything is read.
 
@@ -115,109 +104,16 @@ def _load(source: Any) -> Mapping[str, Any]:
     if not isinstance(source, str | os.PathLike):
         raise DataError(
             f"the data are a {type(source).__name__}; expected a dict of arrays, a DataFrame, or a "
-            "path to Stan JSON, .npz, .parquet or .csv"
+            f"path to {READABLE}"
         )
     path = check_path("data", source)
     if not path.exists():
         raise DataError(f"no such data file: {path}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; expected a data file")
-    suffix = path.suffix.lower()
-    try:
-        if suffix == ".npz":
-            return _read_npz(path)
-        if suffix in _TABLE_READERS:
-            return _table_columns(_read_table(path, _TABLE_READERS[suffix]))
-        return _read_json(path)
-    except OSError as error:
-        raise DataError(f"cannot read data file {path}: {error}") from error
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    text = path.read_bytes()
-    parsed = _parse_json(path, text)
-    if not isinstance(parsed, dict):
-        raise DataError(
-            f"{path} holds a JSON {type(parsed).__name__}; expected an object with one "
-            'member per data variable, {"N": 3, "y": [1, 0, 1]}'
-        )
-    return parsed
-
-
-def _parse_json(path: Path, text: bytes) -> Any:
-    """orjson where it is installed; the standard parser for its errors and for NaN."""
-    try:
-        import orjson
-
-        return orjson.loads(text)
-    except (ImportError, ValueError):
-        pass
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
-            "expected Stan JSON, .npz, .parquet or .csv"
-        ) from error
-    except RecursionError as error:
-        raise DataError(
-            f"{path} is not Stan JSON: its brackets are nested too deeply; expected numbers and "
-            "arrays"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not JSON: byte {error.start} is not UTF-8 text; "
-            "expected Stan JSON, .npz, .parquet or .csv"
-        ) from error
-
-
-def _read_npz(path: Path) -> Mapping[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
-        raise DataError(
-            f"{path} is not an .npz archive of numeric arrays: {error}; "
-            "write one with numpy.savez(path, N=N, y=y, ...)"
-        ) from error
-
-
-def _read_table(path: Path, reader: str) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        if reader == "read_csv":
-            return _read_csv(path)
-        import pyarrow.parquet as pq
-
-        require_different(pq.read_schema(path).names, path)
-        return pd.read_parquet(path)
-    except ImportError as error:
-        raise DataError(
-            f"reading {path} needs pyarrow: pip install 'stancoreset[parquet]'"
-        ) from error
-    except (ValueError, OSError) as error:  # pyarrow's and pandas' parser errors are ValueErrors
-        words = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{path} cannot be read as a table: {words}") from error
-
-
-def require_different(names: Iterable[str], where: object) -> None:
-    """Raise if two columns have the same name."""
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise DataError(f"{where} has more than one column {twice[0]!r}; rename or drop the others")
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    """A CSV file; columns of the same name keep it, where pandas would number them."""
-    import pandas as pd
-
-    frame = pd.read_csv(path)
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
-    names = header.iloc[0].tolist()
-    if len(set(names)) < len(names) == frame.shape[1]:
-        frame.columns = pd.Index(names)
-    return frame
+    file = TableFile(path)
+    found = file.read()
+    return _table_columns(cast("pd.DataFrame", found)) if file.is_table else found
 
 
 _INDEXED_COLUMN = re.compile(r"(?P<name>[A-Za-z]\w*)(?:\.(?P<dot>\d+)|\[(?P<square>\d+)\])")

@@ -21,7 +21,7 @@ __all__ = ["Value", "as_value", "index_words", "is_pandas", "masked_values", "no
 # What may be done about text in a column of a table.
 _CATEGORIES = (
     ": number its categories from 1, or let stancoreset.Table number them, which the command line "
-    "reads from a Parquet file with --columns"
+    "makes of a file with --columns"
 )
 #: One variable's value.
 Value = int | float | NDArray[Any]

@@ -8,10 +8,10 @@ weights as ``vector[N] log_lik`` in generated quantities:
 
 Everything else stays as it is, and what cannot be taken apart into rows is refused.
 
-A program goes through `PASSES`, each from draft to draft: those that write in one way what can be
-written in several; where it cannot be woven as it stands, further `SPELLINGS` and one of the
-`READINGS`; and, along each data integer that may count its rows, those that prove it to be a sum
-over rows and weight it.
+A program goes through `STAGES`, from draft to draft: passes that write in one way what can be
+written in several; a search among readings, of which the program as it stands is the first; and,
+for each reading and along each data integer that may count its rows, the passes that prove it to be
+a sum over rows and weight it. The first reading that they prove is taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from time import monotonic
@@ -60,17 +60,12 @@ from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 from stancoreset.stan.weave.vectorise import vectorise
 
-__all__ = ["ALONG_ONE_COUNT", "PASSES", "READINGS", "SPELLINGS", "Entry", "Woven", "weave"]
-
-
-def with_rows_numbered(draft: Draft) -> Draft:
-    """Rows in segments, and rows that are selected on the left, have numbers of their own."""
-    return without_left_selections(without_segments(draft))
+__all__ = ["STAGES", "Chain", "Entry", "Search", "Woven", "weave"]
 
 
 def with_rows_before(draft: Draft) -> Draft:
-    """Rows in segments read data of the rows before them."""
-    rows = with_rows_numbered(draft)
+    """Rows in segments, and rows selected on the left, have numbers and data of rows before."""
+    rows = without_left_selections(without_segments(draft))
     return draft if rows is draft else with_numbers_as_data(rows)
 
 
@@ -102,47 +97,101 @@ def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
     return draft if out is draft else without_unread(out)
 
 
-#: Every pass, in order.
-PASSES: tuple[Pass, ...] = (
-    in_one_spelling,
-    without_partial_sums,
-    without_unread,
-    with_values_hoisted,
-    with_products_by_row,
-    with_entries_summed,
-    with_count,
-    with_densities_written_out,
-    without_local_numbers,
-    with_selected_data_in_place,
-    with_groups_filled_by_group,
-    with_row_counts_summed,
-    with_slices_as_loops,
-    with_values_at_their_places,
-    with_rows_numbered,
-    with_rows_before,
-    in_long_form,
-    with_own_scratch_of_cells,
-    with_own_states,
-    with_numbers_as_data,
-    with_two_counts,
-    with_switches,
-    spread,
-    freeze,
-    vectorise,
-    separate,
-    one_row,
-    reach,
+def with_whole_densities_written_out(draft: Draft) -> Draft:
+    """Functions that add a density of all rows are written out, so that it stays one expression."""
+    return with_densities_written_out(draft, in_loops=False)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Passes that every draft goes through, one after the other."""
+
+    passes: tuple[Pass, ...]
+
+    def drafts(self, draft: Draft) -> Iterator[Draft]:
+        """Give the one draft that comes out; a pass may raise a `WeaveError`."""
+        yield through(self.passes, draft)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Readings of a draft, in the order in which they are tried.
+
+    The draft changed by `first`, and the draft as it stands; then, for each of the `spellings`,
+    which build on each other, what it makes of the draft, and that read in one way more, by each of
+    the `readings`. What a pass leaves as it was is not tried again.
+    """
+
+    first: Pass
+    spellings: tuple[Pass, ...]
+    readings: tuple[Pass, ...]
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """All passes, in order."""
+        return (self.first, *self.spellings, *self.readings)
+
+    def drafts(self, draft: Draft) -> Iterator[Draft]:
+        """Give the readings to try."""
+        changed = self.first(draft)
+        if changed is not draft:
+            yield changed
+        yield draft
+        for spelled in self.spelled(draft):
+            if spelled is not draft:
+                yield spelled
+            for read in self.readings:
+                reading = read(spelled)
+                if reading is not spelled:
+                    yield reading
+
+    def spelled(self, draft: Draft) -> Iterator[Draft]:
+        """Give what each spelling makes of the draft, of the first in any case."""
+        for number, spell in enumerate(self.spellings):
+            given, draft = draft, spell(draft)
+            if not number or draft is not given:
+                yield draft
+
+
+#: What a program goes through, in order: a chain, the search, and a chain for each reading and each
+#: count of rows. Nothing else rewrites a program.
+STAGES: tuple[Chain, Search, Chain] = (
+    Chain(
+        (
+            in_one_spelling,
+            without_partial_sums,
+            without_unread,
+            with_values_hoisted,
+            with_products_by_row,
+            with_entries_summed,
+            with_count,
+        )
+    ),
+    Search(
+        first=with_whole_densities_written_out,
+        spellings=(
+            with_densities_written_out,
+            without_local_numbers,
+            with_selected_data_in_place,
+            with_groups_filled_by_group,
+            with_row_counts_summed,
+            with_slices_as_loops,
+            with_values_at_their_places,
+        ),
+        readings=(
+            with_rows_before,
+            in_long_form,
+            with_own_scratch_of_cells,
+            with_own_states,
+            with_numbers_as_data,
+            with_two_counts,
+            with_switches,
+        ),
+    ),
+    Chain((spread, freeze, vectorise, separate, one_row, reach)),
 )
-_SPELLED, _READ, _ROWS = map(PASSES.index, (with_densities_written_out, with_rows_numbered, spread))
-#: Further spellings of a program that cannot be woven as it stands: readings are tried after the
-#: first, then after the first two, and then after all.
-SPELLINGS = PASSES[_SPELLED:_READ]
-#: Those that read a refused program in another way: one at most is taken, in the order tried.
-READINGS = PASSES[_READ:_ROWS]
 #: How long readings are tried: every program is woven or refused within 20 seconds.
 SECONDS = 12.0
-#: Those that weave along one count.
-ALONG_ONE_COUNT = PASSES[_ROWS:]
 
 
 def weave(
@@ -209,16 +258,18 @@ def weave(
 
 def _found(draft: Draft, obs: str | None) -> Woven:
     """The first reading of a program that can be woven; else why it cannot as it was written."""
-    draft = _named(through(PASSES[:_SPELLED], draft), obs)
+    written, search, proof = STAGES
+    (spelled,) = written.drafts(draft)
+    draft = _named(spelled, obs, search)
     telling: WeaveError | None = None
-    for reading in _readings(draft):
+    for reading in search.drafts(draft):
         try:
-            return _woven(reading)
+            return _woven(reading, proof)
         except OutOfTimeError as error:
             raise telling or error from None
         except CountsError as error:
             with suppress(WeaveError):
-                return _woven(replace(reading, counts=error.counts))
+                return _woven(replace(reading, counts=error.counts), proof)
             if reading is draft:
                 raise
         except WeaveError as error:  # the reason against the program as it was written is told
@@ -242,14 +293,14 @@ def _tells_more(error: WeaveError, told: WeaveError | None, reading: Draft) -> b
     return told.advice in (AS_DATA, ALL_ROWS) or carried
 
 
-def _named(draft: Draft, obs: str | None) -> Draft:
+def _named(draft: Draft, obs: str | None, search: Search) -> Draft:
     """The program with the counts that the user names, or with the cells of a table."""
     program = draft.program
     if obs is None:
         return draft
     sizes = sizes_of_cells(program, obs)
     if sizes:
-        spelled = (replace(d, counts=sizes) for d in _spelled(draft))
+        spelled = (replace(d, counts=sizes) for d in search.spelled(draft))
         cells = next((d for d in map(in_long_form, spelled) if d.counts != sizes), None)
         if cells is None:
             raise WeaveError(
@@ -285,42 +336,19 @@ def _named(draft: Draft, obs: str | None) -> Draft:
     return replace(draft, counts=names)
 
 
-def _readings(draft: Draft) -> Iterator[Draft]:
-    """The program as it may be read, as it stands among others."""
-    whole = with_densities_written_out(draft, in_loops=False)
-    if whole is not draft:  # written out, a density of all rows stays one expression
-        yield whole
-    yield draft
-    for spelled in _spelled(draft):
-        if spelled is not draft:
-            yield spelled
-        for rewrite in READINGS:
-            reading = rewrite(spelled)
-            if reading is not spelled:
-                yield reading
-
-
-def _spelled(draft: Draft) -> Iterator[Draft]:
-    """The program with its densities written out, and then in further spellings."""
-    for k, respell in enumerate(SPELLINGS):
-        given, draft = draft, respell(draft)
-        if k == 0 or draft is not given:
-            yield draft
-
-
-def _woven(draft: Draft) -> Woven:
+def _woven(draft: Draft, proof: Chain) -> Woven:
     """The program woven along one count, along several that are the same, or in one table."""
     if len(draft.counts) > 1:
-        return _in_one_table(draft)
+        return _in_one_table(draft, proof)
     try:
-        return woven(_proven(draft))
+        return woven(_proven(draft, proof))
     except WeaveError as error:
         telling = error
         for count, others in shared_counts(draft.program).items():
             if draft.counts not in ((), (count,)):
                 continue
             try:
-                return woven(through(ALONG_ONE_COUNT, merged(draft, count, others)))
+                return woven(through(proof.passes, merged(draft, count, others)))
             except OutOfTimeError:
                 break
             except WeaveError as other:  # of the program as it is meant
@@ -328,12 +356,12 @@ def _woven(draft: Draft) -> Woven:
         raise telling from None
 
 
-def _in_one_table(draft: Draft) -> Woven:
+def _in_one_table(draft: Draft, proof: Chain) -> Woven:
     """The program woven along several counts, none of whose rows share a term."""
     alone: dict[str, Draft] = {}
 
     def along(one: Draft) -> Woven:
-        found = through(ALONG_ONE_COUNT, one)
+        found = through(proof.passes, one)
         alone.setdefault(one.obs, found)
         return woven(found)
 
@@ -349,7 +377,7 @@ def _in_one_table(draft: Draft) -> Woven:
     return made
 
 
-def _proven(draft: Draft) -> Draft:
+def _proven(draft: Draft, proof: Chain) -> Draft:
     """The program proven along the count that is named, or along the only one that can be meant."""
     program = draft.program
     if draft.counts:
@@ -360,7 +388,7 @@ def _proven(draft: Draft) -> Draft:
                 f"obs={draft.obs!r} is not an integer of the data block; those are "
                 f"{integers or 'none'}",
             )
-        return through(ALONG_ONE_COUNT, draft)
+        return through(proof.passes, draft)
     possible = candidates(program)
     if not possible:
         raise WeaveError(
@@ -372,7 +400,7 @@ def _proven(draft: Draft) -> Draft:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            found[name] = through(ALONG_ONE_COUNT, replace(draft, counts=(name,)))
+            found[name] = through(proof.passes, replace(draft, counts=(name,)))
         except OutOfTimeError:
             if found or not refused:
                 raise

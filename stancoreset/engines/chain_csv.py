@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines.base import SAMPLER_STATS, Float
-from stancoreset.engines.cmdstan.files import joined_columns, stan_columns
+from stancoreset.engines.layout import joined_columns, stan_columns
 from stancoreset.files import atomic_path
 
 __all__ = ["Chain", "ChainFile", "write_chain"]

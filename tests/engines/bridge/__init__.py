@@ -1,0 +1,1 @@
+"""A third engine, of the package bridgestan: programs compiled by a C++ compiler, in process."""
