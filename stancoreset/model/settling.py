@@ -22,8 +22,8 @@ from stancoreset.engines import (
     Float,
     StanData,
 )
-from stancoreset.errors import ReferenceFitError, StancoresetError
-from stancoreset.model.collapsing import collapsed_reference
+from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
+from stancoreset.model.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.model.session import Session
 from stancoreset.model.view import COMPARED, of_psi, offset_of, view_of
 from stancoreset.model.without_rows import WithoutRows
@@ -121,7 +121,26 @@ class Settling:
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
-        return self.from_reference(fit(), reason)
+        try:
+            reference = fit()
+        except ModeAtInfinityError:
+            raise
+        except ReferenceFitError as error:
+            try:
+                return self._from_likelihood(reason or _clause(error))
+            except StancoresetError as other:
+                _log.debug("no draws of prior times the likelihood's quadratic: %s", other)
+            raise
+        return self.from_reference(reference, reason)
+
+    def _from_likelihood(self, by_chains: str) -> Reference:
+        """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""
+        expansion, point = quadratic_of_likelihood(
+            self.session, self.checked, self.full, self.seed
+        )
+        whole = self.session.seen_data(self.checked)
+        best = self._long(whole, self._turns(whole, expansion, point[None]))
+        return replace(self._reference(whole, best), by_chains=by_chains)
 
     def from_reference(self, reference: Reference, by_chains: str = "") -> Reference:
         """Settle from a reference; it stays if it is good, and with a reason if that fails.
