@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from stancoreset.engines import (
     StanData,
 )
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
+from stancoreset.model.all_rows import are_few
 from stancoreset.model.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.model.session import Session
 from stancoreset.model.view import COMPARED, of_psi, offset_of, view_of
@@ -126,10 +128,9 @@ class Settling:
         except ModeAtInfinityError:
             raise
         except ReferenceFitError as error:
-            try:
-                return self._from_likelihood(reason or _clause(error))
-            except StancoresetError as other:
-                _log.debug("no draws of prior times the likelihood's quadratic: %s", other)
+            if not are_few(self.full):
+                with suppress(StancoresetError):
+                    return self._from_likelihood(reason or _clause(error))
             raise
         return self.from_reference(reference, reason)
 
@@ -150,8 +151,13 @@ class Settling:
         try:
             view = view_of(self.session, self.checked, self.full, reference)
             expansion = view.session.expand(view.full, view.reference)
-            if view.reference is reference and expansion.gap(reference) <= _GOOD:
+            gap = expansion.gap(view.reference)
+            if view.reference is reference and gap <= _GOOD:
                 return reference
+            if reference.method == "pilot" and are_few(self.full):
+                # Draws of all rows' posterior: turns would lead nowhere else.
+                self._require_near(gap, view.full)
+                return replace(reference, by_chains=by_chains)
             best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
             found = self._reference(view.full, best)
             return replace(found, elsewhere=reference.elsewhere, by_chains=by_chains)
@@ -205,7 +211,7 @@ class Settling:
                 break
             before = made.gap
         assert best is not None
-        self._require_near(best, full)
+        self._require_near(best.gap, full)
         return best
 
     def _long(self, full: FullData, best: _Turn) -> _Turn:
@@ -236,15 +242,15 @@ class Settling:
                 f"the chains of prior times quadratic disagree (R̂ is {made.rhat:.3g}, expected at "
                 f"most {_MIXED:g}): it may be improper, or have several modes"
             )
-        self._require_near(made, full)
+        self._require_near(made.gap, full)
         return made
 
-    def _require_near(self, made: _Turn, full: FullData) -> None:
-        """Refuse draws that are not near the posterior."""
+    def _require_near(self, gap: float, full: FullData) -> None:
+        """Refuse a quadratic that leaves too much for its draws to be near the posterior."""
         most = _of_groups(_FAR, full)
-        if not made.gap <= most:
+        if not gap <= most:
             raise ReferenceFitError(
-                f"the quadratic leaves {made.gap:.3g} of the log likelihood at its own draws, "
+                f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, "
                 f"expected at most {most:.3g}"
             )
 
