@@ -155,9 +155,7 @@ class Settling:
             if view.reference is reference and gap <= _GOOD:
                 return reference
             if reference.method == "pilot" and are_few(self.full):
-                # Draws of all rows' posterior: turns would lead nowhere else.
-                self._require_near(gap, view.full)
-                return replace(reference, by_chains=by_chains)
+                self._require_near(gap, view.full)  # they are draws of all rows' posterior
             best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
             found = self._reference(view.full, best)
             return replace(found, elsewhere=reference.elsewhere, by_chains=by_chains)

@@ -452,6 +452,7 @@ def certify(
     witness: str = "",
     monte_carlo: MonteCarlo = MonteCarlo(),  # noqa: B008
     marginals: Marginals | None = None,
+    disagreement: str = "",
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -471,6 +472,8 @@ def certify(
         From `stancoreset.posterior.arviz.worst_monte_carlo` of all draws.
     marginals : Marginals, optional
         From `stancoreset.posterior.marginals.marginals_of`.
+    disagreement : str
+        From `stancoreset.posterior.disagreement.why_chains_disagree`, if R̂ is large.
 
     Raises
     ------
@@ -494,6 +497,7 @@ def certify(
         shift, change = map(float, moved)
     check_is("against", against, str, "a string")
     check_is("witness", witness, str, "a string")
+    check_is("disagreement", disagreement, str, "a string")
     check_is("monte_carlo", monte_carlo, MonteCarlo, "what worst_monte_carlo gives")
     if marginals is not None:
         check_is("marginals", marginals, Marginals, "what marginals_of gives")
@@ -508,7 +512,7 @@ def certify(
         reasons = _together(marginals.moved, monte_carlo)
     verdict = _verdict(reasons, usable, heldout_error)
     missed = (
-        *_missed(divergences, n_transitions, unseen, rhat, unvisited),
+        *_missed(divergences, n_transitions, unseen, rhat, unvisited, disagreement),
         *_imprecise(monte_carlo),
     )
     verdict = "rejected" if missed else verdict  # weights cannot replace draws never made
@@ -598,7 +602,12 @@ def too_many_divergences(divergences: int = 0, n_transitions: int = 0) -> bool:
 
 
 def _missed(
-    divergences: int, transitions: int, unseen: float, rhat: float, unvisited: float
+    divergences: int,
+    transitions: int,
+    unseen: float,
+    rhat: float,
+    unvisited: float,
+    disagreement: str,
 ) -> tuple[str, ...]:
     """Reasons to reject that importance weights cannot show."""
     reasons = []
@@ -609,9 +618,8 @@ def _missed(
         )
     if rhat > RHAT_MIXED:
         reasons.append(
-            f"R̂ is {rhat:.2f}, above {RHAT_MIXED}: NUTS' chains have not mixed, or lie in "
-            "different modes; raise iter_warmup and iter_sampling, or reparametrise (order the "
-            "components of a mixture)"
+            f"R̂ is {rhat:.2f}, above {RHAT_MIXED}: NUTS has not mixed; "
+            + (disagreement or "raise iter_warmup and iter_sampling, or reparametrise")
         )
     if unseen > _UNSEEN:
         reasons.append(
@@ -621,8 +629,12 @@ def _missed(
     if unvisited > _UNSEEN:
         reasons.append(
             f"{unvisited:.1%} of the full posterior, found by the reference or by the search for "
-            "its mode, lies in a mode without coreset draws; constrain the "
-            "parameters to one mode (order the components of a mixture)"
+            + (
+                "its mode, lies where no coreset draws are: they have not mixed"
+                if rhat > RHAT_MIXED
+                else "its mode, lies in a mode without coreset draws; constrain the "
+                "parameters to one mode (order the components of a mixture)"
+            )
         )
     return tuple(reasons)
 
