@@ -301,9 +301,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
 
 
 @contextmanager
-def _searching(
-    session: Session, checked: StanData, full: FullData, seed: int
-) -> Iterator[_Search]:
+def _searching(session: Session, checked: StanData, full: FullData, seed: int) -> Iterator[_Search]:
     """What a search needs, with the prior bound while it lasts."""
     with _without_rows(session, checked) as (prior, seen):
         yield _Search(session, checked, full, prior, seen, _bending(prior, seen, seed), seed)

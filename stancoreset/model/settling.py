@@ -136,9 +136,7 @@ class Settling:
 
     def _from_likelihood(self, by_chains: str) -> Reference:
         """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""
-        expansion, point = quadratic_of_likelihood(
-            self.session, self.checked, self.full, self.seed
-        )
+        expansion, point = quadratic_of_likelihood(self.session, self.checked, self.full, self.seed)
         whole = self.session.seen_data(self.checked)
         best = self._long(whole, self._turns(whole, expansion, point[None]))
         return replace(self._reference(whole, best), by_chains=by_chains)

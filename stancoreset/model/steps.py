@@ -297,6 +297,17 @@ class Pipeline:
             "iter_sampling, and max_rounds=1",
         )
 
+    def _foresee_all_rows(self, full: FullData, reference: Reference) -> None:
+        """Say early if NUTS on all rows will take long, with trajectories of rough coordinates."""
+        took, nuts = _timed(full, reference.draws), self.plan.nuts
+        turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
+        self.stages.foresee(
+            f"NUTS on all {full.n_obs:,} rows",
+            took * _MORE_STEPS * _STEPS * (_WARMUP + nuts.iter_sampling) * turns,
+            f"no quadratic stands for them, because {reference.unsettled}; a smaller iter_sampling "
+            "takes less",
+        )
+
     def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
         """Draws of a coreset posterior, with its density."""
         with self.session.bind(self.checked, coreset) as bound:
@@ -320,6 +331,7 @@ class Pipeline:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
         if reference.unsettled and self._may_choose and plan.size == AUTO and are_few(full):
+            self._foresee_all_rows(full, reference)
             return replace(
                 all_rows(full, reference),
                 rows=session.program.rows,
@@ -858,7 +870,7 @@ def _norm(reference: Reference) -> float:
     return float(np.std(reference.log_likelihood))
 
 
-def _timed(bound: BoundModel, draws: Float) -> float:
+def _timed(bound: BoundModel | FullData, draws: Float) -> float:
     """Seconds that a gradient takes."""
     bound.log_density_gradient(draws[:1])  # the first one takes longer
     started = time.perf_counter()
