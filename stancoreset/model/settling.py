@@ -33,6 +33,7 @@ from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     Reference,
     finite_log_likelihood,
+    fit_reference,
     in_dimensions,
     in_use,
     of_evaluated,
@@ -132,7 +133,13 @@ class Settling:
                 with suppress(StancoresetError):
                     return self._from_likelihood(reason or _clause(error))
             raise
-        return self.from_reference(reference, reason)
+        found = self.from_reference(reference, reason)
+        if found.unsettled and not found.of_draws and are_few(self.full):
+            # NUTS on all rows follows, and takes its metric and coordinates from draws.
+            with suppress(StancoresetError):
+                near = fit_reference(self.full, "pilot", self.count, self.seed)
+                return replace(near, unsettled=found.unsettled, elsewhere=found.elsewhere)
+        return found
 
     def _from_likelihood(self, by_chains: str) -> Reference:
         """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""
