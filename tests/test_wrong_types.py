@@ -592,6 +592,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "moved": nothing,
                 "against": lambda v: isinstance(v, str),
                 "witness": lambda v: isinstance(v, str),
+                "disagreement": lambda v: isinstance(v, str),
                 "monte_carlo": nothing,
                 "marginals": missing,
             },

@@ -14,6 +14,7 @@ from stancoreset.model.group_sums import left_by_groups
 from stancoreset.model.session import Session
 from stancoreset.posterior import (
     LEAST_DRAWS,
+    RHAT_MIXED,
     Certificate,
     Marginals,
     arviz,
@@ -26,6 +27,7 @@ from stancoreset.posterior import (
     too_short,
     unseen_mass,
     unvisited_mass,
+    why_chains_disagree,
 )
 from stancoreset.reference import Reference
 from stancoreset.rows import TOLERANCE
@@ -70,6 +72,12 @@ class Chains:
     def diagnostics(self) -> Mapping[str, Any]:
         """Divergent transitions and R̂, see `nuts_diagnostics`."""
         return nuts_diagnostics(self.posterior, self.quantities)
+
+    @cached_property
+    def disagreement(self) -> str:
+        """Why they disagree; empty if they agree."""
+        apart = self.diagnostics.get("rhat", float("nan")) > RHAT_MIXED
+        return why_chains_disagree(self.parameters) if apart else ""
 
     @property
     def diverge(self) -> bool:
@@ -140,6 +148,7 @@ class Judge:
                 witness=density.told,
                 monte_carlo=chains.monte_carlo,
                 marginals=marginals,
+                disagreement=chains.disagreement,
                 **chains.diagnostics,
             )
 

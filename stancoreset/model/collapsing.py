@@ -52,7 +52,7 @@ from stancoreset.rows import (
 )
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["COLLAPSED", "collapsed_reference"]
+__all__ = ["COLLAPSED", "collapsed_reference", "quadratic_of_likelihood"]
 
 _log = logging.getLogger(__name__)
 
@@ -207,10 +207,9 @@ def collapsed_reference(
     StancoresetError
         If no parameters are Gaussian given a few others, or the turns do not settle.
     """
-    with _without_rows(session, checked) as (prior, seen):
-        search = _Search(session, checked, full, prior, seen, _bending(prior, seen, seed), seed)
+    with _searching(session, checked, full, seed) as search:
         whole = session.seen_data(checked)
-        start = _prior_mode(prior, search.bending)
+        start = _prior_mode(search.prior, search.bending)
         rough = _rough_mode(search, whole, start)
         few = search.rows(whole, _SUBSAMPLE)
         if few == whole.n_obs:
@@ -218,6 +217,40 @@ def collapsed_reference(
         with _sampled(whole, few, seed) as some:
             turn = _on_some(search, some, _first(search, some, rough, start), whole.n_obs)
         return _on_all(search, whole, turn, count)
+
+
+def quadratic_of_likelihood(
+    session: Session, checked: StanData, full: FullData, seed: int
+) -> tuple[Expansion, Float]:
+    """Expand the log likelihood of all rows where it is highest, whatever the prior's shape.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    seed : int
+
+    Returns
+    -------
+    expansion : Expansion
+        In the coordinates of what the rows see.
+    point : ndarray, shape (P,)
+        Parameters at which the prior is high, and the likelihood if rows see the parameters.
+
+    Raises
+    ------
+    StancoresetError
+        If the likelihood has several modes, or no finite one.
+    """
+    with _searching(session, checked, full, seed) as search:
+        whole = session.seen_data(checked)
+        start = _prior_mode(search.prior, search.bending)
+        rough = _rough_mode(search, whole, start)
+        expansion = _at_highest(search, whole, rough, start)
+    own = session.likelihood is session
+    return expansion, np.where(search.bending, start, expansion.centre) if own else start
 
 
 def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
@@ -265,6 +298,13 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     own = finite_log_likelihood(full, draws[:COMPARED])
     known = known - offset_of(known[:COMPARED], own, whole)
     return of_evaluated(full, draws, known, COLLAPSED, search.seed)
+
+
+@contextmanager
+def _searching(session: Session, checked: StanData, full: FullData, seed: int) -> Iterator[_Search]:
+    """What a search needs, with the prior bound while it lasts."""
+    with _without_rows(session, checked) as (prior, seen):
+        yield _Search(session, checked, full, prior, seen, _bending(prior, seen, seed), seed)
 
 
 @contextmanager
@@ -359,10 +399,10 @@ class _Ridged:
 
     def precision(self, point: Float) -> AnyMatrix:
         """The negative Hessian at a point."""
-        hessian = self.rows.hessian(point, hessian_width(self.rows.hessian, point))
-        own = Hessians(self.rows.param_names).at(
-            self.rows.prior.log_density_gradient, point, np.ones(len(point))
-        )
+        # Over the same steps, so that a kink of the prior is in both.
+        width = hessian_width(self.rows.hessian, point)
+        hessian = self.rows.hessian(point, width)
+        own = Hessians(self.rows.param_names).at(self.rows.prior.log_density_gradient, point, width)
         ridge = sparse.diags_array(1 / self.width**2)
         return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
 
@@ -404,7 +444,10 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
             )
             there = known.mean + ends @ known.chol.T
             height = ridged.log_density_gradient(np.stack([top, *there]))[0]
-            lower, expected = height[0] - height[1:], 0.5 * np.sum(ends**2, axis=1)
+            # The climb to the top may have ended a little below it.
+            slope = climbed(np.zeros(len(top)))[1]
+            lower = height[0] - height[1:]
+            expected = 0.5 * np.sum(ends**2, axis=1) - ends @ slope
             _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
             highest = int(np.argmin(lower))
             if lower[highest] >= -_UNKNOWN:
@@ -417,7 +460,13 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
 
 
 def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> _Turn:
-    """The first turn, by Taylor's expansion where the likelihood of rows is highest."""
+    """The first turn, by the quadratic where the likelihood of rows is highest."""
+    expansion = _at_highest(search, rows, rough, start)
+    return search.turn(expansion, None, start, final=False)
+
+
+def _at_highest(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> Expansion:
+    """Taylor's expansion of the log likelihood of rows where it is highest."""
     ridged = _Ridged(rows, search.finite(start[None])[0], search.ridge(start), search.held)
     share = np.sqrt(search.climbed(rows) / rows.n_obs)
     rough = replace(rough, chol=rough.chol * share)
@@ -428,7 +477,7 @@ def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) ->
     # Taken of one draw, of which nothing counts but where it is.
     psi = gaussian.mean[None]
     here = Reference("draws", psi, rows.param_names, search.seed, gaussian, _NONE, _NONE)
-    return search.turn(search.session.likelihood.expand(rows, here), None, start, final=False)
+    return search.session.likelihood.expand(rows, here)
 
 
 def _is_inside(ridged: _Ridged, point: Float) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,8 +23,9 @@ from stancoreset.engines import (
     Float,
     StanData,
 )
-from stancoreset.errors import ReferenceFitError, StancoresetError
-from stancoreset.model.collapsing import collapsed_reference
+from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
+from stancoreset.model.all_rows import are_few
+from stancoreset.model.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.model.session import Session
 from stancoreset.model.view import COMPARED, of_psi, offset_of, view_of
 from stancoreset.model.without_rows import WithoutRows
@@ -31,6 +33,7 @@ from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     Reference,
     finite_log_likelihood,
+    fit_reference,
     in_dimensions,
     in_use,
     of_evaluated,
@@ -121,7 +124,29 @@ class Settling:
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
-        return self.from_reference(fit(), reason)
+        try:
+            reference = fit()
+        except ModeAtInfinityError:
+            raise
+        except ReferenceFitError as error:
+            if not are_few(self.full):
+                with suppress(StancoresetError):
+                    return self._from_likelihood(reason or _clause(error))
+            raise
+        found = self.from_reference(reference, reason)
+        if found.unsettled and not found.of_draws and are_few(self.full):
+            # NUTS on all rows follows, and takes its metric and coordinates from draws.
+            with suppress(StancoresetError):
+                near = fit_reference(self.full, "pilot", self.count, self.seed)
+                return replace(near, unsettled=found.unsettled, elsewhere=found.elsewhere)
+        return found
+
+    def _from_likelihood(self, by_chains: str) -> Reference:
+        """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""
+        expansion, point = quadratic_of_likelihood(self.session, self.checked, self.full, self.seed)
+        whole = self.session.seen_data(self.checked)
+        best = self._long(whole, self._turns(whole, expansion, point[None]))
+        return replace(self._reference(whole, best), by_chains=by_chains)
 
     def from_reference(self, reference: Reference, by_chains: str = "") -> Reference:
         """Settle from a reference; it stays if it is good, and with a reason if that fails.
@@ -131,8 +156,11 @@ class Settling:
         try:
             view = view_of(self.session, self.checked, self.full, reference)
             expansion = view.session.expand(view.full, view.reference)
-            if view.reference is reference and expansion.gap(reference) <= _GOOD:
+            gap = expansion.gap(view.reference)
+            if view.reference is reference and gap <= _GOOD:
                 return reference
+            if reference.method == "pilot" and are_few(self.full):
+                self._require_near(gap, view.full)  # they are draws of all rows' posterior
             best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
             found = self._reference(view.full, best)
             return replace(found, elsewhere=reference.elsewhere, by_chains=by_chains)
@@ -186,7 +214,7 @@ class Settling:
                 break
             before = made.gap
         assert best is not None
-        self._require_near(best, full)
+        self._require_near(best.gap, full)
         return best
 
     def _long(self, full: FullData, best: _Turn) -> _Turn:
@@ -217,15 +245,15 @@ class Settling:
                 f"the chains of prior times quadratic disagree (R̂ is {made.rhat:.3g}, expected at "
                 f"most {_MIXED:g}): it may be improper, or have several modes"
             )
-        self._require_near(made, full)
+        self._require_near(made.gap, full)
         return made
 
-    def _require_near(self, made: _Turn, full: FullData) -> None:
-        """Refuse draws that are not near the posterior."""
+    def _require_near(self, gap: float, full: FullData) -> None:
+        """Refuse a quadratic that leaves too much for its draws to be near the posterior."""
         most = _of_groups(_FAR, full)
-        if not made.gap <= most:
+        if not gap <= most:
             raise ReferenceFitError(
-                f"the quadratic leaves {made.gap:.3g} of the log likelihood at its own draws, "
+                f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, "
                 f"expected at most {most:.3g}"
             )
 

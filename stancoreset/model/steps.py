@@ -26,6 +26,7 @@ from stancoreset.engines import (
     StanData,
 )
 from stancoreset.errors import ReferenceFitError, StancoresetError
+from stancoreset.model.all_rows import all_rows, are_few
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge, Known
 from stancoreset.model.controlled import ControlledSelection, require_equal
 from stancoreset.model.every_row import every_row
@@ -47,6 +48,7 @@ from stancoreset.model.refinement import OWN_DRAWS, Change, Round
 from stancoreset.model.session import Session
 from stancoreset.model.settling import SETTLED, SETTLING_ITERATIONS, Settling
 from stancoreset.model.sizes import (
+    AUTO,
     ERROR_GOAL,
     FIRST_SIZE,
     draws_to_select,
@@ -287,6 +289,17 @@ class Pipeline:
             "iter_sampling, and max_rounds=1",
         )
 
+    def _foresee_all_rows(self, full: FullData, reference: Reference) -> None:
+        """Say early if NUTS on all rows will take long, with trajectories of rough coordinates."""
+        took, nuts = _timed(full, reference.draws), self.plan.nuts
+        turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
+        self.stages.foresee(
+            f"NUTS on all {full.n_obs:,} rows",
+            took * _MORE_STEPS * _STEPS * (_WARMUP + nuts.iter_sampling) * turns,
+            f"no quadratic stands for them, because {reference.unsettled}; a smaller iter_sampling "
+            "takes less",
+        )
+
     def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
         """Draws of a coreset posterior, with its density."""
         with self.session.bind(self.checked, coreset) as bound:
@@ -309,6 +322,15 @@ class Pipeline:
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
+        if reference.unsettled and self._may_choose and plan.size == AUTO and are_few(full):
+            self._foresee_all_rows(full, reference)
+            return replace(
+                all_rows(full, reference),
+                rows=session.program.rows,
+                obs=session.program.obs,
+                weights_name=session.program.weights,
+                provenance=dict(self.provenance),
+            )
         view, controlled = View(session, full, reference), None
         if self._controls:
             with self.stages("expand"):
@@ -844,7 +866,7 @@ def _leaves_more(coreset: Coreset, view: View, expansion: Expansion) -> bool:
     return coreset.heldout_error * (coreset.norm or 1.0) > expansion.gap(view.reference)
 
 
-def _timed(bound: BoundModel, draws: Float) -> float:
+def _timed(bound: BoundModel | FullData, draws: Float) -> float:
     """Seconds that a gradient takes."""
     bound.log_density_gradient(draws[:1])  # the first one takes longer
     started = time.perf_counter()

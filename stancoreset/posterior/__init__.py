@@ -27,6 +27,7 @@ from stancoreset.posterior.corrected import (
     taken_draws,
 )
 from stancoreset.posterior.digits import percent
+from stancoreset.posterior.disagreement import why_chains_disagree
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import (
@@ -80,4 +81,5 @@ __all__ = [
     "unseen_mass",
     "unvisited_mass",
     "weighted_quantiles",
+    "why_chains_disagree",
 ]

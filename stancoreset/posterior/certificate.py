@@ -476,6 +476,7 @@ def certify(
     witness: str = "",
     monte_carlo: MonteCarlo = MonteCarlo(),  # noqa: B008
     marginals: Marginals | None = None,
+    disagreement: str = "",
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -495,6 +496,8 @@ def certify(
         From `stancoreset.posterior.arviz.worst_monte_carlo` of all draws.
     marginals : Marginals, optional
         From `stancoreset.posterior.marginals.marginals_of`.
+    disagreement : str
+        From `stancoreset.posterior.disagreement.why_chains_disagree`, if R̂ is large.
 
     Raises
     ------
@@ -518,6 +521,7 @@ def certify(
         shift, change = map(float, moved)
     check_is("against", against, str, "a string")
     check_is("witness", witness, str, "a string")
+    check_is("disagreement", disagreement, str, "a string")
     check_is("monte_carlo", monte_carlo, MonteCarlo, "what worst_monte_carlo gives")
     if marginals is not None:
         check_is("marginals", marginals, Marginals, "what marginals_of gives")
@@ -532,7 +536,7 @@ def certify(
         faults = tuple(_together(marginals.moved, monte_carlo))
     verdict = _verdict(faults, usable, heldout_error)
     missed = (
-        *_missed(divergences, n_transitions, unseen, rhat, unvisited),
+        *_missed(divergences, n_transitions, unseen, rhat, unvisited, disagreement),
         *_imprecise(monte_carlo),
     )
     verdict = "rejected" if missed else verdict  # weights cannot replace draws never made
@@ -625,17 +629,23 @@ def too_many_divergences(divergences: int = 0, n_transitions: int = 0) -> bool:
 
 
 def _missed(
-    divergences: int, transitions: int, unseen: float, rhat: float, unvisited: float
+    divergences: int,
+    transitions: int,
+    unseen: float,
+    rhat: float,
+    unvisited: float,
+    disagreement: str,
 ) -> Iterator[Fault]:
     """Faults that reject, and that importance weights cannot show."""
     if too_many_divergences(divergences, transitions):
         yield Divergent(divergences, transitions)
-    if rhat > RHAT_MIXED:
-        yield Unmixed(rhat, RHAT_MIXED)
+    mixed = not rhat > RHAT_MIXED
+    if not mixed:
+        yield Unmixed(rhat, RHAT_MIXED, disagreement)
     if unseen > _UNSEEN:
         yield Unseen(unseen)
     if unvisited > _UNSEEN:
-        yield Unvisited(unvisited)
+        yield Unvisited(unvisited, mixed)
 
 
 def _longer(

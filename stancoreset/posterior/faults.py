@@ -38,7 +38,7 @@ class Fault:
         """The kind and the numbers, as plain values for a report.
 
         >>> Unmixed(rhat=1.2, bound=1.05).describe()
-        {'kind': 'Unmixed', 'rhat': 1.2, 'bound': 1.05}
+        {'kind': 'Unmixed', 'rhat': 1.2, 'bound': 1.05, 'disagreement': ''}
         """
         return {"kind": type(self).__name__, **asdict(self)}
 
@@ -121,16 +121,17 @@ class Divergent(Fault):
 
 @dataclass(frozen=True)
 class Unmixed(Fault):
-    """Chains disagree, by R̂."""
+    """Chains disagree, by R̂; `disagreement` says what their draws show of the cause."""
 
     rhat: float
     bound: float
+    disagreement: str = ""
 
     def __str__(self) -> str:
+        advice = "raise iter_warmup and iter_sampling, or reparametrise"
         return (
-            f"R̂ is {self.rhat:.2f}, above {self.bound}: NUTS' chains have not mixed, or lie in "
-            "different modes; raise iter_warmup and iter_sampling, or reparametrise (order the "
-            "components of a mixture)"
+            f"R̂ is {self.rhat:.2f}, above {self.bound}: NUTS has not mixed; "
+            f"{self.disagreement or advice}"
         )
 
 
@@ -149,15 +150,24 @@ class Unseen(Fault):
 
 @dataclass(frozen=True)
 class Unvisited(Fault):
-    """A share of the full posterior's mass lies in a mode without coreset draws."""
+    """A share of the full posterior's mass lies where no coreset draws are.
+
+    It is a mode of its own if the chains have `mixed`.
+    """
 
     share: float
+    mixed: bool = True
 
     def __str__(self) -> str:
+        where = (
+            "lies in a mode without coreset draws; constrain the parameters to one mode (order "
+            "the components of a mixture)"
+            if self.mixed
+            else "lies where no coreset draws are: they have not mixed"
+        )
         return (
             f"{self.share:.1%} of the full posterior, found by the reference or by the search for "
-            "its mode, lies in a mode without coreset draws; constrain the "
-            "parameters to one mode (order the components of a mixture)"
+            f"its mode, {where}"
         )
 
 

@@ -32,6 +32,7 @@ from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
+from stancoreset.reference.small_copy import small_size
 from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_seed
 
 __all__ = [
@@ -66,5 +67,6 @@ __all__ = [
     "pathfinder_draws",
     "require_usable",
     "sample_collapsed",
+    "small_size",
     "start_seed",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stancoreset.engines import BoundModel, Float
+from dataclasses import replace
+
+from stancoreset.engines import NUTS, BoundModel, Float, metric_near
 from stancoreset.errors import ReferenceFitError
 from stancoreset.reference.base import Progress, Reference
 from stancoreset.reference.pathfinder import pathfinder_draws
@@ -12,9 +14,13 @@ from stancoreset.rows import FullData
 __all__ = ["pilot"]
 
 _CHAINS = 4
-_WARMUP = 300
+# A rough run: gradients along its short trajectories show the metric long before chains have mixed.
+_ROUGH = NUTS(
+    chains=_CHAINS, metric="diag_e", iter_warmup=149, iter_sampling=50, adapt_delta=0.8,
+    max_treedepth=5,
+)  # fmt: skip
 # Rough draws in bounded time, even for posteriors that are hard for NUTS.
-_MAX_TREEDEPTH = 7
+_DRAWN = NUTS(chains=_CHAINS, adapt_delta=0.9, max_treedepth=7)
 
 
 def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
@@ -29,15 +35,11 @@ def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = Non
             inits = pathfinder_draws(small, _CHAINS, seed)
         except ReferenceFitError:
             inits = None  # Stan's own
-        result = small.sample(
-            chains=_CHAINS,
-            iter_warmup=_WARMUP,
-            iter_sampling=-(-count // _CHAINS),
-            seed=seed,
-            inits=inits,
-            adapt_delta=0.9,
-            max_treedepth=_MAX_TREEDEPTH,
-        )
+        rough = small.sample(seed=seed, inits=inits, **vars(_ROUGH)).unconstrained
+        inv_metric = metric_near(small, rough.reshape(-1, full.n_params))
+        drawn = replace(_DRAWN, iter_sampling=-(-count // _CHAINS)).completed(inv_metric)
+        options = {**vars(drawn), "inv_metric": inv_metric}
+        result = small.sample(seed=seed, inits=rough[:, -1], **options)
         return result.unconstrained.reshape(-1, full.n_params)
 
     return from_small_copy(full, "pilot", sample, draws, seed, progress)
