@@ -342,4 +342,5 @@ def test_a_fault_is_a_value_whose_text_and_description_have_its_numbers():
     certificate = spoiled_by("rhat", "divergences")
     assert certificate.faults == (faults.Divergent(9, 4_000), faults.Unmixed(1.2, 1.05))
     assert certificate.reasons == tuple(map(str, certificate.faults))
-    assert certificate.describe()["faults"][1] == {"kind": "Unmixed", "rhat": 1.2, "bound": 1.05}
+    described = certificate.describe()["faults"][1]
+    assert described == {"kind": "Unmixed", "rhat": 1.2, "bound": 1.05, "disagreement": ""}
