@@ -232,7 +232,7 @@ class StanliBound(Closing):
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         hear_notes()
         try:
-            return bridgestan.StanModel(
+            model = bridgestan.StanModel(
                 stanli._runtime_lib_path(),
                 payload,
                 seed=self._seed,
@@ -247,6 +247,8 @@ class StanliBound(Closing):
                     'program (engine="cmdstan")'
                 ) from None
             raise _refused(self._compiled.name, error) from None
+        model.data = ""  # the text, which it keeps to print itself
+        return model
 
     def _map(self, function: Callable[[Float], Any], draws: Float) -> list[Any]:
         rows = as_points(draws, self.n_params, self._compiled.name)

@@ -25,7 +25,7 @@ from stancoreset.engines import (
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.model.collapsing import collapsed_reference
 from stancoreset.model.session import Session
-from stancoreset.model.view import COMPARED, of_psi, offset_of, view_of
+from stancoreset.model.view import held_once, of_psi, view_of
 from stancoreset.model.without_rows import WithoutRows
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
@@ -281,8 +281,7 @@ class Settling:
         if len(more):
             psi = self.session.seen(self.checked, more)
             known = np.concatenate([known, finite_log_likelihood(whole, psi)])
-        own = finite_log_likelihood(full, draws[:COMPARED])
-        known = known - offset_of(known[:COMPARED], own, whole)
+        known = known - held_once(self.session, self.checked, full, whole, draws, known)
         found = of_evaluated(full, draws, known, SETTLED, self.seed)
         return replace(found, diverged=last.diverged > _MANY)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from stancoreset.engines import BoundModel, Closing, Compiled, Float, StanData
 from stancoreset.parallel import side_by_side
+from stancoreset.processes import give_back_memory
 from stancoreset.rows.distinct import distinct_rows
 from stancoreset.rows.glm import GlmKernel, GlmRows
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, ordered, row_count, stan_rows
@@ -28,6 +29,7 @@ __all__ = [
     "ArrayChunks",
     "BoundChunks",
     "DistinctKernel",
+    "Progress",
     "RowSums",
     "StanKernel",
     "StoredChunks",
@@ -79,7 +81,8 @@ class BoundChunks:
     """Chunks that are bound to the engine on first use and stay bound.
 
     `bind` makes a bound model of a slice of rows. There are `threads` in all, of which a bound
-    model uses a `share` itself, if there are enough draws.
+    model uses a `share` itself, if there are enough draws. Every thread that evaluates a model has
+    memory of its own there, which stays: one thread a chunk needs the least.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class BoundChunks:
         self._bind = bind
         self._cuts = cuts
         self._threads = threads
-        self._one_by_one = len(cuts) * share > threads
+        self._share = share
         self._chunks: list[BoundModel] | None = None
 
     @property
@@ -96,13 +99,15 @@ class BoundChunks:
         """The chunks, bound to the engine on first use."""
         if self._chunks is None:
             self._chunks = side_by_side(self._bind, self._cuts, self._threads)
+            if len(self._cuts) > self._threads:
+                give_back_memory()  # what reading the rows took
         return self._chunks
 
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
         """See `RowSums.sums`."""
         evaluate, chunks = methodcaller(method, draws), self.chunks
-        # A chunk that uses all threads for many draws does not use them for a few.
-        at_once = 1 if self._one_by_one and len(draws) >= self._threads else self._threads
+        # A chunk that uses several threads for many draws does not use them for a few.
+        at_once = max(1, self._threads // max(1, min(self._share, len(draws))))
         parts = side_by_side(evaluate, chunks, at_once)
         if progress is not None:
             progress(len(draws))
@@ -111,6 +116,28 @@ class BoundChunks:
         value = np.sum([p[0] for p in parts], axis=0)
         gradient = np.sum([p[1] for p in parts], axis=0)
         return value, gradient, len(chunks)
+
+    def briefly(self, draws: Float) -> Sums:
+        """Log densities, of chunks that are bound one after the other unless they are all bound."""
+        if self.are_bound:
+            return self.sums("log_density", draws)
+
+        def one(cut: slice) -> Float:
+            chunk = self._bind(cut)
+            try:
+                return chunk.log_density(draws)
+            finally:
+                chunk.close()
+
+        try:
+            return np.sum(side_by_side(one, self._cuts, self._threads), axis=0), len(self._cuts)
+        finally:
+            give_back_memory()
+
+    @property
+    def are_bound(self) -> bool:
+        """Whether the chunks are bound."""
+        return self._chunks is not None
 
     def close(self) -> None:
         """See `RowSums.close`."""
