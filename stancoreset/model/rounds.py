@@ -190,6 +190,7 @@ class Rounds:
             return posterior
         engine = session.evaluating
         with pipeline.stages("quantities"):
+            session.release_rows()  # all of which are bound once more
             return with_quantities(
                 posterior, original, engine, checked, names, seed=asked.seed, labels=pipeline.labels
             )

@@ -881,6 +881,15 @@ class Session:
         if likelihood is not self:
             likelihood.close()
 
+    def release_rows(self) -> None:
+        """Release the rows that the engine holds; what needs them binds them again."""
+        self._close_witness()
+        if self._full is not None:
+            self._full[1].release()
+        likelihood = vars(self).get("likelihood", self)  # only if it was ever asked for
+        if likelihood is not self:
+            likelihood.release_rows()
+
     def _close_witness(self) -> None:
         if self._witness is not None:
             self._witness[1].close()

@@ -353,6 +353,11 @@ class FullData:
         """Whether the engine holds the rows as this program's."""
         return self._bound is not None and self._bound.are_bound
 
+    def release(self) -> None:
+        """Release the rows that the engine holds; what needs them binds them again."""
+        if self._bound is not None:
+            self._bound.close()
+
     def see_through(self, seen: FullData, values: Callable[[Float], Float], offset: float) -> None:
         """From now on the engine holds the rows once: those of what they see.
 
@@ -362,7 +367,7 @@ class FullData:
         if self._bound is None or self._sums is not self._bound:
             return  # matrix products and rows on disk are held by no engine
         self._through = _Through(seen, values, offset)
-        self._bound.close()
+        self.release()
 
     def log_density(self, draws: Float) -> Float:
         """Log posterior density of the full data, up to a constant: (S, P) → (S,)."""

@@ -17,7 +17,6 @@ import numpy as np
 
 from stancoreset.engines import BoundModel, Closing, Compiled, Float, StanData
 from stancoreset.parallel import side_by_side
-from stancoreset.processes import give_back_memory
 from stancoreset.rows.distinct import distinct_rows
 from stancoreset.rows.glm import GlmKernel, GlmRows
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, ordered, row_count, stan_rows
@@ -99,8 +98,6 @@ class BoundChunks:
         """The chunks, bound to the engine on first use."""
         if self._chunks is None:
             self._chunks = side_by_side(self._bind, self._cuts, self._threads)
-            if len(self._cuts) > self._threads:
-                give_back_memory()  # what reading the rows took
         return self._chunks
 
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
@@ -129,10 +126,7 @@ class BoundChunks:
             finally:
                 chunk.close()
 
-        try:
-            return np.sum(side_by_side(one, self._cuts, self._threads), axis=0), len(self._cuts)
-        finally:
-            give_back_memory()
+        return np.sum(side_by_side(one, self._cuts, self._threads), axis=0), len(self._cuts)
 
     @property
     def are_bound(self) -> bool:

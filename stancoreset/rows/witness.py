@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
 from stancoreset.parallel import side_by_side
-from stancoreset.processes import give_back_memory
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, slices
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
 
@@ -145,12 +144,7 @@ class Witness:
         and a fit asks only twice.
         """
         if not self._keeps:
-            try:
-                return side_by_side(
-                    lambda cut: self._briefly(cut, draws), self._cuts, self._threads
-                )
-            finally:
-                give_back_memory()
+            return side_by_side(lambda cut: self._briefly(cut, draws), self._cuts, self._threads)
         if self._few is None:
             self._few = self._bind(self._compiled.bind_density)
         return side_by_side(lambda part: part.log_density(draws), self._few, self._threads)
