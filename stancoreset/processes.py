@@ -13,7 +13,7 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
     "end_tree",
@@ -28,7 +28,7 @@ __all__ = [
 # Of Windows: the right to ask for an exit code, the exit code of a process that has none yet, and
 # the error for a process of another user.
 _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
-# Bytes of arrays that are worth the time of giving memory back.
+# Bytes of arrays, and of what was freed, that are worth the time of giving memory back.
 _LARGE = 1e8
 
 
@@ -44,13 +44,36 @@ def give_back_memory(arrays: float = float("inf")) -> None:
     """Return to the system what was freed; glibc keeps the small pieces of every thread.
 
     They are hundreds of megabytes after a million rows were read, and of no use to large arrays.
-    Beside `arrays` of few bytes nothing is returned, which takes time.
+    Beside `arrays` of few bytes nothing is returned, nor if little is kept: it takes time, and so
+    does asking for it again.
     """
     if arrays < _LARGE:
         return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    trim = getattr(library, "malloc_trim", None)
+    if trim is not None and _kept(library) > _LARGE:
         trim(0)
+
+
+class _MallocInfo(ctypes.Structure):
+    """What glibc's ``mallinfo2`` tells; ``fordblks`` are the bytes that were freed and kept."""
+
+    _fields_: ClassVar = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def _kept(library: Any) -> float:
+    """Bytes that were freed but not returned to the system; infinite where that is unknown."""
+    ask = getattr(library, "mallinfo2", None)  # of glibc since 2.33
+    if ask is None:
+        return float("inf")
+    ask.restype = _MallocInfo
+    return float(ask().fordblks)
 
 
 def leading_a_group() -> dict[str, Any]:

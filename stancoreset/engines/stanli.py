@@ -34,6 +34,7 @@ from stancoreset.engines.cmdstan import Chain
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_csv import chain_files
+from stancoreset.engines.stanli_data import without_unread_data
 from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
 from stancoreset.engines.stanli_notes import hear_notes, without_notes
@@ -97,7 +98,7 @@ class StanliEngine:
         self, code: str, *, name: str = "model", log_lik: str = "log_lik"
     ) -> StanliCompiled:
         """Translate Stan code to stanli's own format; raise `CompileError`."""
-        return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
+        return StanliCompiled(code, name, *_translate(code), self.threads, log_lik)
 
 
 # Simplices are as in 2.37.
@@ -115,13 +116,18 @@ def _version() -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _translate(code: str) -> str:
+def _translate(code: str) -> tuple[str, frozenset[str]]:
+    """A program in stanli's own format, and the data that it does not read."""
     import stanli
 
-    try:
-        return str(stanli.stan_to_mir(with_rows_first(with_functions(code))))
-    except RuntimeError as error:
-        raise CompileError(f"the Stan program does not compile:\n{error}") from None
+    said = ""
+    # What is wrong with a program, stanli says of the text as it is.
+    for text, unread in (without_unread_data(code), (code, frozenset[str]())):
+        try:
+            return str(stanli.stan_to_mir(with_rows_first(with_functions(text)))), unread
+        except RuntimeError as error:
+            said = str(error)
+    raise CompileError(f"the Stan program does not compile:\n{said}")
 
 
 @dataclass(frozen=True)
@@ -131,8 +137,13 @@ class StanliCompiled:
     code: str
     name: str
     mir: str = field(repr=False)
+    unread: frozenset[str]
     threads: int
     log_lik: str = "log_lik"
+
+    def json(self, data: StanData) -> str:
+        """The text of the data that the program reads."""
+        return json_text({name: data[name] for name in data if name not in self.unread})
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> StanliBound:
         """Bind the program to data; raise `DataError` with Stan's own message."""
@@ -181,7 +192,7 @@ class StanliDensity:
     def __init__(self, compiled: StanliCompiled, data: StanData) -> None:
         import stanli
 
-        text = json_text(data)
+        text = compiled.json(data)
         self._took = _READING * len(text)
         try:
             with without_notes():
@@ -234,7 +245,7 @@ class StanliBound(Closing):
         # A name that the locale could not read is not UTF-8, which its reader of JSON needs.
         name = self._compiled.name.encode(errors="replace").decode()
         head = json.dumps({"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": name})
-        rest = json_text(self._data).lstrip()[1:].lstrip()
+        rest = self._compiled.json(self._data).lstrip()[1:].lstrip()
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         hear_notes()
         try:
@@ -380,7 +391,8 @@ class StanliBound(Closing):
 
         # Stan's constructor takes its own copy of the data; it is made only for fitting.
         with without_notes():
-            return stanli.Model(mir=self._compiled.mir, data=json_text(self._data), seed=self._seed)
+            text = self._compiled.json(self._data)
+            return stanli.Model(mir=self._compiled.mir, data=text, seed=self._seed)
 
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`.
