@@ -22,6 +22,7 @@ __all__ = [
     "give_back_memory",
     "is_alive",
     "leading_a_group",
+    "memory_in_use",
     "process_mark",
 ]
 
@@ -67,13 +68,24 @@ class _MallocInfo(ctypes.Structure):
     ]
 
 
-def _kept(library: Any) -> float:
-    """Bytes that were freed but not returned to the system; infinite where that is unknown."""
+def _malloc_info(library: Any) -> _MallocInfo | None:
     ask = getattr(library, "mallinfo2", None)  # of glibc since 2.33
     if ask is None:
-        return float("inf")
+        return None
     ask.restype = _MallocInfo
-    return float(ask().fordblks)
+    return ask()  # type: ignore[no-any-return]
+
+
+def _kept(library: Any) -> float:
+    """Bytes that were freed but not returned to the system; infinite where that is unknown."""
+    info = _malloc_info(library)
+    return float("inf") if info is None else float(info.fordblks)
+
+
+def memory_in_use() -> float:
+    """Bytes that this process has allocated and not freed; 0 where that is unknown."""
+    info = _malloc_info(ctypes.CDLL(None) if os.name == "posix" else None)
+    return 0.0 if info is None else float(info.uordblks + info.hblkhd)
 
 
 def leading_a_group() -> dict[str, Any]:

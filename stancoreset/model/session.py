@@ -384,15 +384,13 @@ class Session:
         side_by_side(lambda way: way(), ways, len(ways))
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
-        """The full data bound to the engine; cached until the data change."""
+        """The full data, bound to the engine on first use; cached until the data change."""
         key = content_hash(checked)
         if self._full is None or self._full[0] != key:
             self.close()
             with (stages or Stages(False))("bind data"):
                 self._passes = self._choose_passes(checked)
                 full = self._bound_full(checked, self.glm_of(checked))
-                if self.likelihood is self:  # else what the rows see is bound, and may be enough
-                    full.bind()
                 full.passes.engines = self._passes.said
             self._full = (key, full)
         return self._full[1]

@@ -349,6 +349,12 @@ class FullData:
         return self._without_priors(found, draws)
 
     @property
+    def rows_to_bind(self) -> int:
+        """Number of rows that the engine holds if it evaluates them; equal ones may be one."""
+        held = self._bound is not None and self._sums is self._bound
+        return self._weighted.n_obs(self._evaluated) if held else 0
+
+    @property
     def are_bound(self) -> bool:
         """Whether the engine holds the rows as this program's."""
         return self._bound is not None and self._bound.are_bound
