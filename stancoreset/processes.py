@@ -33,12 +33,47 @@ _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
 _LARGE = 1e8
 
 
-def free_memory() -> float:
-    """Bytes that processes can still take without swapping; infinite where that is unknown."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        return 1024.0 * int(next(x for x in lines if x.startswith("MemAvailable:")).split()[1])
+def free_memory(group: Path = Path("/sys/fs/cgroup")) -> float:
+    """Bytes that this process can still take without swapping; infinite where that is unknown.
+
+    The least of what the machine has, what a limit of addresses leaves (``ulimit -v``), and what
+    the `group` of a container leaves (control groups, version 2).
+    """
+    free = [_of_machine(), _of_addresses(), _of_group(group)]
+    return max(0.0, min(free))
+
+
+def _of_machine() -> float:
+    with suppress(OSError, ValueError, KeyError):
+        return 1024.0 * int(_fields(Path("/proc/meminfo"))["MemAvailable:"])
     return float("inf")
+
+
+def _of_addresses() -> float:
+    with suppress(ImportError, OSError, ValueError, KeyError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            return limit - 1024.0 * int(_fields(Path("/proc/self/status"))["VmSize:"])
+    return float("inf")
+
+
+def _of_group(group: Path) -> float:
+    with suppress(OSError, ValueError, KeyError):
+        most, taken = (
+            int((group / name).read_text(encoding="utf-8"))  # "max" without a limit
+            for name in ("memory.max", "memory.current")
+        )
+        # Files that were read are dropped where memory is needed.
+        return most - taken + float(int(_fields(group / "memory.stat")["file"]))
+    return float("inf")
+
+
+def _fields(path: Path) -> dict[str, str]:
+    """The first two words of a file's lines."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {words[0]: words[1] for words in map(str.split, lines) if len(words) > 1}
 
 
 def give_back_memory(arrays: float = float("inf")) -> None:
