@@ -13,7 +13,7 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
     "end_tree",
@@ -22,35 +22,105 @@ __all__ = [
     "give_back_memory",
     "is_alive",
     "leading_a_group",
+    "memory_in_use",
     "process_mark",
 ]
 
 # Of Windows: the right to ask for an exit code, the exit code of a process that has none yet, and
 # the error for a process of another user.
 _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
-# Bytes of arrays that are worth the time of giving memory back.
+# Bytes of arrays, and of what was freed, that are worth the time of giving memory back.
 _LARGE = 1e8
 
 
-def free_memory() -> float:
-    """Bytes that processes can still take without swapping; infinite where that is unknown."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        return 1024.0 * int(next(x for x in lines if x.startswith("MemAvailable:")).split()[1])
+def free_memory(group: Path = Path("/sys/fs/cgroup")) -> float:
+    """Bytes that this process can still take without swapping; infinite where that is unknown.
+
+    The least of what the machine has, what a limit of addresses leaves (``ulimit -v``), and what
+    the `group` of a container leaves (control groups, version 2).
+    """
+    free = [_of_machine(), _of_addresses(), _of_group(group)]
+    return max(0.0, min(free))
+
+
+def _of_machine() -> float:
+    with suppress(OSError, ValueError, KeyError):
+        return 1024.0 * int(_fields(Path("/proc/meminfo"))["MemAvailable:"])
     return float("inf")
+
+
+def _of_addresses() -> float:
+    with suppress(ImportError, OSError, ValueError, KeyError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            return limit - 1024.0 * int(_fields(Path("/proc/self/status"))["VmSize:"])
+    return float("inf")
+
+
+def _of_group(group: Path) -> float:
+    with suppress(OSError, ValueError, KeyError):
+        most, taken = (
+            int((group / name).read_text(encoding="utf-8"))  # "max" without a limit
+            for name in ("memory.max", "memory.current")
+        )
+        # Files that were read are dropped where memory is needed.
+        return most - taken + float(int(_fields(group / "memory.stat")["file"]))
+    return float("inf")
+
+
+def _fields(path: Path) -> dict[str, str]:
+    """The first two words of a file's lines."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {words[0]: words[1] for words in map(str.split, lines) if len(words) > 1}
 
 
 def give_back_memory(arrays: float = float("inf")) -> None:
     """Return to the system what was freed; glibc keeps the small pieces of every thread.
 
     They are hundreds of megabytes after a million rows were read, and of no use to large arrays.
-    Beside `arrays` of few bytes nothing is returned, which takes time.
+    Beside `arrays` of few bytes nothing is returned, nor if little is kept: it takes time, and so
+    does asking for it again.
     """
     if arrays < _LARGE:
         return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    trim = getattr(library, "malloc_trim", None)
+    if trim is not None and _kept(library) > _LARGE:
         trim(0)
+
+
+class _MallocInfo(ctypes.Structure):
+    """What glibc's ``mallinfo2`` tells; ``fordblks`` are the bytes that were freed and kept."""
+
+    _fields_: ClassVar = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def _malloc_info(library: Any) -> _MallocInfo | None:
+    ask = getattr(library, "mallinfo2", None)  # of glibc since 2.33
+    if ask is None:
+        return None
+    ask.restype = _MallocInfo
+    return ask()  # type: ignore[no-any-return]
+
+
+def _kept(library: Any) -> float:
+    """Bytes that were freed but not returned to the system; infinite where that is unknown."""
+    info = _malloc_info(library)
+    return float("inf") if info is None else float(info.fordblks)
+
+
+def memory_in_use() -> float:
+    """Bytes that this process has allocated and not freed; 0 where that is unknown."""
+    info = _malloc_info(ctypes.CDLL(None) if os.name == "posix" else None)
+    return 0.0 if info is None else float(info.uordblks + info.hblkhd)
 
 
 def leading_a_group() -> dict[str, Any]:

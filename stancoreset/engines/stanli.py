@@ -35,6 +35,7 @@ from stancoreset.engines.climbing import mode_of
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_csv import chain_files
+from stancoreset.engines.stanli_data import without_unread_data
 from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
 from stancoreset.engines.stanli_notes import hear_notes, notes_of, without_notes
@@ -100,11 +101,13 @@ class StanliEngine:
         self, code: str, *, name: str = "model", log_lik: str = "log_lik"
     ) -> StanliCompiled:
         """Translate Stan code to stanli's own format; raise `CompileError`."""
-        return StanliCompiled(code, name, _translate(code), self.threads, log_lik)
+        return StanliCompiled(code, name, *_translate(code), self.threads, log_lik)
 
 
 # Simplices are as in 2.37.
 _STAN_VERSION = (2, 37)
+# Bytes that stanli takes while it reads a byte of text, most of which it frees.
+_READING = 60
 # Draws of so many numbers, for which stanli takes ten milliseconds, are unconstrained at once.
 _MANY = 10_000
 
@@ -116,13 +119,18 @@ def _version() -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _translate(code: str) -> str:
+def _translate(code: str) -> tuple[str, frozenset[str]]:
+    """A program in stanli's own format, and the data that it does not read."""
     import stanli
 
-    try:
-        return str(stanli.stan_to_mir(with_rows_first(with_functions(code))))
-    except RuntimeError as error:
-        raise CompileError(f"the Stan program does not compile:\n{error}") from None
+    said = ""
+    # What is wrong with a program, stanli says of the text as it is.
+    for text, unread in (without_unread_data(code), (code, frozenset[str]())):
+        try:
+            return str(stanli.stan_to_mir(with_rows_first(with_functions(text)))), unread
+        except RuntimeError as error:
+            said = str(error)
+    raise CompileError(f"the Stan program does not compile:\n{said}")
 
 
 @dataclass(frozen=True)
@@ -132,8 +140,13 @@ class StanliCompiled:
     code: str
     name: str
     mir: str = field(repr=False)
+    unread: frozenset[str]
     threads: int
     log_lik: str = "log_lik"
+
+    def json(self, data: StanData) -> str:
+        """The text of the data that the program reads."""
+        return json_text({name: data[name] for name in data if name not in self.unread})
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> StanliBound:
         """Bind the program to data; raise `DataError` with Stan's own message."""
@@ -182,9 +195,11 @@ class StanliDensity:
     def __init__(self, compiled: StanliCompiled, data: StanData) -> None:
         import stanli
 
+        text = compiled.json(data)
+        self._took = _READING * len(text)
         try:
             with without_notes():
-                self._model: Any = stanli.Model(mir=compiled.mir, data=json_text(data))
+                self._model: Any = stanli.Model(mir=compiled.mir, data=text)
         except (RuntimeError, ValueError) as error:
             raise _refused(compiled.name, error) from None
 
@@ -201,7 +216,9 @@ class StanliDensity:
 
     def close(self) -> None:
         """Release Stan's copy of the data."""
-        self._model = None
+        if self._model is not None:
+            self._model = None
+            give_back_memory(self._took)
 
 
 class StanliBound(Closing):
@@ -231,12 +248,12 @@ class StanliBound(Closing):
         # A name that the locale could not read is not UTF-8, which its reader of JSON needs.
         name = self._compiled.name.encode(errors="replace").decode()
         head = json.dumps({"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": name})
-        rest = json_text(self._data).lstrip()[1:].lstrip()
+        rest = self._compiled.json(self._data).lstrip()[1:].lstrip()
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         hear_notes()
         try:
             with notes_of(self._compiled.name):
-                return bridgestan.StanModel(
+                model = bridgestan.StanModel(
                     stanli._runtime_lib_path(),
                     payload,
                     seed=self._seed,
@@ -251,6 +268,11 @@ class StanliBound(Closing):
                     'program (engine="cmdstan")'
                 ) from None
             raise _refused(self._compiled.name, error) from None
+        model.data = ""  # the text, which it keeps to print itself
+        self._took = _READING * len(payload)
+        del payload
+        give_back_memory(self._took)
+        return model
 
     def _map(self, function: Callable[[Float], Any], draws: Float) -> list[Any]:
         rows = as_points(draws, self.n_params, self._compiled.name)
@@ -373,7 +395,8 @@ class StanliBound(Closing):
 
         # Stan's constructor takes its own copy of the data; it is made only for fitting.
         with without_notes():
-            return stanli.Model(mir=self._compiled.mir, data=json_text(self._data), seed=self._seed)
+            text = self._compiled.json(self._data)
+            return stanli.Model(mir=self._compiled.mir, data=text, seed=self._seed)
 
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`.
@@ -445,5 +468,7 @@ class StanliBound(Closing):
 
     def close(self) -> None:
         """Release Stan's copy of the data."""
-        self._model = None
-        self._data = {}
+        if self._model is not None:
+            self._model = None
+            self._data = {}
+            give_back_memory(self._took)

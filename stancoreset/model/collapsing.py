@@ -21,7 +21,7 @@ from scipy import sparse
 from stancoreset.engines import BoundModel, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.model.session import Session
-from stancoreset.model.view import COMPARED, of_psi, offset_of
+from stancoreset.model.view import held_once, of_psi
 from stancoreset.reference import (
     MOST_HYPERPARAMETERS,
     CollapsedDraws,
@@ -295,8 +295,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     more = turn.psi[len(known) : in_use(count, len(draws))]
     if len(more):
         known = np.concatenate([known, finite_log_likelihood(whole, more)])
-    own = finite_log_likelihood(full, draws[:COMPARED])
-    known = known - offset_of(known[:COMPARED], own, whole)
+    known = known - held_once(search.session, search.checked, full, whole, draws, known)
     return of_evaluated(full, draws, known, COLLAPSED, search.seed)
 
 

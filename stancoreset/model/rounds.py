@@ -26,6 +26,7 @@ from stancoreset.model.evidence import evidence_of
 from stancoreset.model.fit import CoresetFit, keep_fit, load_fit
 from stancoreset.model.impossible import impossible_rows
 from stancoreset.model.lengths import kept, lengthened, room
+from stancoreset.model.memory import memory_needed
 from stancoreset.model.plan import NEEDS_GLM, Plan, reference_name
 from stancoreset.model.quantities import few_quantities, with_quantities
 from stancoreset.model.refinement import (
@@ -111,6 +112,13 @@ class Rounds:
             pipeline.session.recognise_always()
         pipeline.session.require_room_for_draws(pipeline.checked, asked.nuts)
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
+        need = memory_needed(pipeline.session, pipeline.checked, full, asked.nuts)
+        need.require_room()
+        if need.is_large:
+            pipeline.stages.note(str(need))
+        if pipeline.session.likelihood is pipeline.session:  # else what the rows see is bound
+            with pipeline.stages("bind data"):
+                full.bind()
         full.passes.reset()
         if isinstance(pipeline.checked, dict):  # rows on disk are not all read for a word
             for words in pipeline.session.program.told_little(pipeline.checked):
@@ -190,6 +198,7 @@ class Rounds:
             return posterior
         engine = session.evaluating
         with pipeline.stages("quantities"):
+            session.release_rows()  # all of which are bound once more
             return with_quantities(
                 posterior, original, engine, checked, names, seed=asked.seed, labels=pipeline.labels
             )

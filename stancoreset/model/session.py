@@ -53,6 +53,7 @@ from stancoreset.rows import (
     CountedRows,
     FullData,
     FullDensity,
+    ShownWitness,
     StoredWitness,
     Witness,
     WitnessedDensity,
@@ -136,7 +137,7 @@ class Session:
         self._passes = Passes()
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
-        self._witness: tuple[StanData, Witness | StoredWitness] | None = None
+        self._witness: tuple[StanData, Witness | ShownWitness | StoredWitness] | None = None
 
     @property
     def against(self) -> str:
@@ -230,6 +231,11 @@ class Session:
             full.passes.likelihood = seen.passes.likelihood
         seen.passes = full.passes
         return seen
+
+    def hold_once(self, checked: StanData, full: FullData, seen: FullData, offset: float) -> None:
+        """Evaluate the full data through what the rows see, of which the engine has a copy."""
+        if seen is not full:
+            full.see_through(seen, partial(self._values_seen, checked), offset)
 
     def _seen_names(self, checked: StanData) -> tuple[str, ...]:
         """Names of the coordinates of ψ."""
@@ -385,13 +391,13 @@ class Session:
         side_by_side(lambda way: way(), ways, len(ways))
 
     def full_data(self, checked: StanData, stages: Stages | None = None) -> FullData:
-        """The full data bound to the engine; cached until the data change."""
+        """The full data, bound to the engine on first use; cached until the data change."""
         key = content_hash(checked)
         if self._full is None or self._full[0] != key:
             self.close()
             with (stages or Stages(False))("bind data"):
                 self._passes = self._choose_passes(checked)
-                full = self._bound_full(checked, self.glm_of(checked)).bind()
+                full = self._bound_full(checked, self.glm_of(checked))
                 full.passes.engines = self._passes.said
             self._full = (key, full)
         return self._full[1]
@@ -440,70 +446,88 @@ class Session:
         """Compare a GLM found on some rows with the author's program on all rows."""
         if found.kernel is None or not self.engine.capabilities.in_process:
             return found  # processes would read all rows again; the certificate compares them
-        witness = self.witness(checked)
+        witness, kernel = self.witness(checked), found.kernel
         rng = np.random.default_rng(29)
         points = rng.uniform(-0.3, 0.3, size=(_GLM_POINTS, witness.prior.n_params))
+
+        def ours(data: StanData) -> Float:
+            arrays, count = rows_of(self.program, data), self.program.n_obs(data)
+            rows = ArrayChunks(arrays, count, MAX_ROWS_PER_CHUNK, kernel, self.threads)
+            return rows.sums("log_density", points)[0] + witness.prior.log_density(points)
+
         if isinstance(witness, StoredWitness):
-            compared = witness.compare(found.kernel, points, rows=0)
+            compared = witness.compare(kernel, points, rows=0)
         else:
-            arrays = rows_of(self.program, witness.data)
-            rows = ArrayChunks(
-                arrays, witness.n_obs, MAX_ROWS_PER_CHUNK, found.kernel, self.threads
-            )
-            ours = rows.sums("log_density", points)[0] + witness.prior.log_density(points)
             compared = witness.compare(points, ours)
         if compared.error > TOLERANCE:
             return FoundGlm(None, "on some rows its likelihood is not the GLM of the others")
         return found
 
-    def witness(self, checked: StanData) -> Witness | StoredWitness:
+    def witness(self, checked: StanData) -> Witness | ShownWitness | StoredWitness:
         """The author's program on all rows; cached until the data change."""
         if self._witness is None or self._witness[0] is not checked:
-            prior = self.density().bind(self.no_rows(checked))
-            original, adopted = self.original(), self.adopted
-            woven = adopted.woven
-            witness: Witness | StoredWitness
-            if isinstance(checked, StoredRows):
-                witness = StoredWitness(original, adopted.original, self.program, checked, prior)
-            else:
-                witness = Witness(
-                    original,
-                    adopted.original,
-                    self.program,
-                    self._shown(checked, prior.n_params),
-                    prior,
-                    whole=woven is not None and (woven.numbered or bool(woven.frozen)),
-                    threads=self.threads,
-                    blocks=1 if self.engine.capabilities.in_process else self.threads,
-                    of=self.program.n_obs(checked),
-                )
             self._close_witness()
-            self._witness = (checked, witness)
+            self._witness = (checked, self._new_witness(checked))
         return self._witness[1]
 
-    def _shown(self, checked: StanData, n_params: int) -> StanData:
-        """Rows for the author's program: all, or some of very many if it must see all at once.
+    def _new_witness(self, checked: StanData) -> Witness | ShownWitness | StoredWitness:
+        original, adopted = self.original(), self.adopted
+        woven = adopted.woven
+        prior = self.density().bind(self.no_rows(checked))
+        if isinstance(checked, StoredRows):
+            return StoredWitness(original, adopted.original, self.program, checked, prior)
+        shown = self._shown(checked, prior.n_params)
+        if shown:
+            prior.close()
+
+        def of(data: StanData, prior: BoundModel) -> Witness:
+            return Witness(
+                original,
+                adopted.original,
+                self.program,
+                data,
+                prior,
+                whole=woven is not None and (woven.numbered or bool(woven.frozen)),
+                threads=self.threads,
+                blocks=1 if self.engine.capabilities.in_process else self.threads,
+            )
+
+        if not shown:
+            return of(checked, prior)
+        blocks = [of(data, self.density().bind(self.no_rows(data))) for data in shown]
+        return ShownWitness(blocks, self.program.n_obs(checked))
+
+    def _shown(self, checked: StanData, n_params: int) -> list[StanData]:
+        """Rows for the author's program, in blocks, if there are very many and it must see all.
 
         It computes statistics of those that it sees, and so do we of the same rows.
         """
         woven, program = self.adopted.woven, self.program
         if woven is None or woven.numbered or not woven.frozen or program.n_obs(checked) <= SHOWN:
-            return checked
+            return []
         chunk = rows_of(program, checked)
         weights = chunk.pop(program.weights)
         rows = shown_rows(chunk, SHOWN)
-        some = program.subset(checked, rows, weights[rows])
-        some = self.adopted.complete(some, self.engine)
-        with self.density().bind(self.no_rows(some)) as bound:
-            same = bound.n_params == n_params  # a statistic may count categories or levels
-        return some if same else checked
+        for count in (-(-len(rows) // MAX_ROWS_PER_CHUNK), 1):
+            blocks = [rows[start::count] for start in range(count)]
+            shown = [self._complete(checked, block, weights[block]) for block in blocks]
+            # A statistic may count categories or levels.
+            if all(len(self._param_names(data)) == n_params for data in shown):
+                return shown
+        return []
+
+    def _complete(self, checked: StanData, rows: np.ndarray, weights: Float) -> StanData:
+        """Some rows as data of their own, with statistics of these rows."""
+        return self.adopted.complete(self.program.subset(checked, rows, weights), self.engine)
 
     def witnessed(self, checked: StanData) -> FullDensity:
         """The full log density, computed or checked by the author's program."""
         full, witness = self.full_data(checked), self.witness(checked)
         unit = None
-        if isinstance(witness, Witness) and witness.data is not checked:
-            unit = partial(self._bound_full, witness.data, self.glm_of(checked))
+        if isinstance(witness, ShownWitness) or (
+            isinstance(witness, Witness) and witness.data is not checked
+        ):
+            unit = partial(self._bound_full, glm=self.glm_of(checked))
         tolerance = SOLVER_TOLERANCE if self.adopted.uses_solver else TOLERANCE
         name = self.program.program.name
         second = partial(self._compare_engines, checked, tolerance)
@@ -893,6 +917,15 @@ class Session:
         likelihood = vars(self).get("likelihood", self)  # only if it was ever asked for
         if likelihood is not self:
             likelihood.close()
+
+    def release_rows(self) -> None:
+        """Release the rows that the engine holds; what needs them binds them again."""
+        self._close_witness()
+        if self._full is not None:
+            self._full[1].release()
+        likelihood = vars(self).get("likelihood", self)  # only if it was ever asked for
+        if likelihood is not self:
+            likelihood.release_rows()
 
     def _close_witness(self) -> None:
         if self._witness is not None:

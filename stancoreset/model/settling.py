@@ -27,7 +27,7 @@ from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, Stancores
 from stancoreset.model.all_rows import are_few
 from stancoreset.model.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.model.session import Session
-from stancoreset.model.view import COMPARED, of_psi, offset_of, view_of
+from stancoreset.model.view import held_once, of_psi, view_of
 from stancoreset.model.without_rows import WithoutRows
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
@@ -309,8 +309,7 @@ class Settling:
         if len(more):
             psi = self.session.seen(self.checked, more)
             known = np.concatenate([known, finite_log_likelihood(whole, psi)])
-        own = finite_log_likelihood(full, draws[:COMPARED])
-        known = known - offset_of(known[:COMPARED], own, whole)
+        known = known - held_once(self.session, self.checked, full, whole, draws, known)
         found = of_evaluated(full, draws, known, SETTLED, self.seed)
         return replace(found, diverged=last.diverged > _MANY)
 

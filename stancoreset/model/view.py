@@ -9,16 +9,16 @@ import numpy as np
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
 from stancoreset.model.session import Session
-from stancoreset.reference import GaussianFit, Reference, extended, of_evaluated
+from stancoreset.reference import GaussianFit, Reference, extended, of_evaluated, require_finite
 from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["COMPARED", "View", "of_psi", "offset_of", "view_of"]
+__all__ = ["View", "held_once", "of_psi", "view_of"]
 
 # Step of differences along a coordinate that is constant.
 _SMALL = 1e-3
-#: Draws at which both forms of the likelihood are compared.
-COMPARED = 3
+# Draws at which both forms of the likelihood are compared.
+_COMPARED = 3
 # Their largest relative difference.
 _TOLERANCE = 1e-8
 # Further draws of a Gaussian reference.
@@ -64,11 +64,25 @@ def view_of(session: Session, checked: StanData, full: FullData, reference: Refe
     psi = session.seen(checked, np.concatenate([reference.draws, spare]))
     seen = session.seen_data(checked)
     known = reference.log_likelihood
-    offset = offset_of(seen.log_likelihood(psi[:COMPARED]), known[:COMPARED], seen)
+    offset = _offset_of(seen.log_likelihood(psi[:_COMPARED]), known[:_COMPARED], seen)
+    session.hold_once(checked, full, seen, offset)
     return View(likelihood, seen, of_psi(psi, known + offset, seen, reference.seed))
 
 
-def offset_of(in_psi: Float, expected: Float, seen: FullData) -> float:
+def held_once(
+    session: Session, checked: StanData, full: FullData, seen: FullData, draws: Float, in_psi: Float
+) -> float:
+    """The offset of log likelihoods in ψ, by a few draws at which both forms are compared.
+
+    From then on the engine holds the rows in ψ alone.
+    """
+    own = require_finite(full.briefly(draws[:_COMPARED]))
+    offset = _offset_of(in_psi[:_COMPARED], own, seen)
+    session.hold_once(checked, full, seen, offset)
+    return offset
+
+
+def _offset_of(in_psi: Float, expected: Float, seen: FullData) -> float:
     """The constant by which the log likelihood in ψ differs from that in the parameters.
 
     Both are values at the same draws. A `ControlError` is raised if it is no constant: then ψ is

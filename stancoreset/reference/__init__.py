@@ -16,6 +16,7 @@ from stancoreset.reference.base import (
     moments,
     of_evaluated,
     of_widths,
+    require_finite,
     require_usable,
 )
 from stancoreset.reference.collapsed import (
@@ -65,6 +66,7 @@ __all__ = [
     "of_evaluated",
     "of_widths",
     "pathfinder_draws",
+    "require_finite",
     "require_usable",
     "sample_collapsed",
     "small_size",

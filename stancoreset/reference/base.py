@@ -27,6 +27,7 @@ __all__ = [
     "of_draws",
     "of_evaluated",
     "of_widths",
+    "require_finite",
     "require_usable",
 ]
 
@@ -244,15 +245,19 @@ class Reference:
 
 def finite_log_likelihood(full: FullData, draws: Float, progress: Progress | None = None) -> Float:
     """Log likelihood of the full data at reference draws, (S,), which must be finite."""
-    log_likelihood = full.log_likelihood(draws, progress)
+    return require_finite(full.log_likelihood(draws, progress))
+
+
+def require_finite(log_likelihood: Float) -> Float:
+    """Return the log likelihoods of the full data at reference draws, (S,), if they are finite."""
     finite = np.isfinite(log_likelihood)
     if not np.all(finite):
         bad = int(np.argmin(finite))
         raise ReferenceFitError(
             f"the log likelihood of the full data is {log_likelihood[bad]} at reference draw {bad} "
-            f"({np.count_nonzero(~finite)} of {len(draws)} draws): the reference reaches where the "
-            "model has no density; use a narrower reference, for example posterior draws of your "
-            "own"
+            f"({np.count_nonzero(~finite)} of {len(finite)} draws): the reference reaches where "
+            "the model has no density; use a narrower reference, for example posterior draws of "
+            "your own"
         )
     return log_likelihood
 

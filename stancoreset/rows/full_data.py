@@ -12,13 +12,14 @@ the chunks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stancoreset.engines import BoundModel, Compiled, Float, StanData, mode_of
-from stancoreset.errors import DataError
+from stancoreset.errors import DataError, EngineError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
 from stancoreset.rows.costs import Costs
@@ -31,13 +32,14 @@ from stancoreset.rows.sums import (
     ArrayChunks,
     BoundChunks,
     DistinctKernel,
+    Progress,
     RowSums,
     StanKernel,
     StoredChunks,
     StoredGlmRows,
     slices,
 )
-from stancoreset.rows.tables import Kernel, StoredRows
+from stancoreset.rows.tables import Kernel, StoredRows, Sums
 
 if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
@@ -116,6 +118,7 @@ class FullData:
         #: Numbers of the rows that `glm_rows` has, one of each set of equal ones; None on disk.
         self.row_numbers: np.ndarray | None = None
         self._sums: RowSums
+        self._through: _Through | None = None
         if stored is not None:
             # Sums over chunks whatever the engine: no engine is asked to hold all rows.
             self.in_process = True
@@ -132,11 +135,11 @@ class FullData:
         self._evaluated = self._without_repeats()
         rows = weighted.n_obs(self._evaluated)
         count = max(1, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
-        if in_process:
-            count = max(count, -(-rows // MAX_ROWS_PER_CHUNK))
-        # Reading the rows takes a process as long as evaluating many draws, so that few rows for
-        # all draws are better than all rows for a few; threads share the rows they have read.
-        self._share = self._threads if in_process else self._threads // count
+        if in_process and rows > count * MAX_ROWS_PER_CHUNK:  # as many chunks for every thread
+            count *= -(-rows // (count * MAX_ROWS_PER_CHUNK))
+        # Few rows for all draws are better than all rows for a few: reading the rows takes a
+        # process as long as evaluating many draws, and every thread has memory of its own.
+        self._share = max(1, self._threads // count)
         self._bound = BoundChunks(self._bind, slices(rows, count), self._threads, self._share)
         self._sums = self._bound
         if self.glm is not None:
@@ -299,13 +302,78 @@ class FullData:
         blocks = max(1, len(draws) // at_once) if self._sums is self._bound else 1
         for block in np.array_split(np.arange(len(draws)), blocks):
             rows = draws[block]
-            total, priors = self._sums.sums("log_density", rows, progress)
-            prior = self.log_prior(rows)
-            # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
-            with np.errstate(invalid="ignore"):
-                out[block] = np.where(np.isfinite(prior), total - priors * prior, -np.inf)
+            if self._through is None or self.are_bound:
+                found = self._sums.sums("log_density", rows, progress)
+                out[block] = self._without_priors(found, rows)
+            else:
+                out[block] = self._seen_through(self._through, rows, progress)
         self._count(densities=len(draws))
         return out
+
+    def _seen_through(self, through: _Through, draws: Float, progress: Progress | None) -> Float:
+        """Log likelihoods in what the rows see; where that is not finite, by the own chunks."""
+        try:
+            psi = through.values(draws)
+        except EngineError:  # at one of the draws
+            psi = np.full((len(draws), 1), np.nan)
+        own, prior = ~np.isfinite(psi).all(axis=1), self.log_prior(draws)
+        out = np.full(len(draws), -np.inf)
+        there = ~own & np.isfinite(prior)
+        if np.any(there):
+            found = through.seen._sums.sums("log_density", psi[there], progress)
+            out[there] = through.seen._without_priors(found, psi[there]) - through.offset
+        if np.any(own):
+            out[own] = self._briefly(draws[own])
+        return out
+
+    def _without_priors(self, found: Sums, draws: Float) -> Float:
+        """Sums of log densities without the priors that they contain."""
+        (total, priors), prior = found, self.log_prior(draws)
+        # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(prior), total - priors * prior, -np.inf)
+
+    def briefly(self, draws: Float) -> Float:
+        """Σ_n L_n(θ) at a few draws by the own program, which keeps no rows: (S, P) → (S,).
+
+        If that was compared with what the rows see before (`see_through`), it is not again.
+        """
+        if self._through is not None:
+            return self.log_likelihood(draws)
+        self._count(densities=len(draws))
+        return self._briefly(draws)
+
+    def _briefly(self, draws: Float) -> Float:
+        bound = self._bound if self._sums is self._bound else None
+        found = self._sums.sums("log_density", draws) if bound is None else bound.briefly(draws)
+        return self._without_priors(found, draws)
+
+    @property
+    def rows_to_bind(self) -> int:
+        """Number of rows that the engine holds if it evaluates them; equal ones may be one."""
+        held = self._bound is not None and self._sums is self._bound
+        return self._weighted.n_obs(self._evaluated) if held else 0
+
+    @property
+    def are_bound(self) -> bool:
+        """Whether the engine holds the rows as this program's."""
+        return self._bound is not None and self._bound.are_bound
+
+    def release(self) -> None:
+        """Release the rows that the engine holds; what needs them binds them again."""
+        if self._bound is not None:
+            self._bound.close()
+
+    def see_through(self, seen: FullData, values: Callable[[Float], Float], offset: float) -> None:
+        """From now on the engine holds the rows once: those of what they see.
+
+        Log likelihoods here are those of `seen` at ``values(draws)``, less an `offset`. Gradients
+        bind the rows again.
+        """
+        if self._bound is None or self._sums is not self._bound:
+            return  # matrix products and rows on disk are held by no engine
+        self._through = _Through(seen, values, offset)
+        self.release()
 
     def log_density(self, draws: Float) -> Float:
         """Log posterior density of the full data, up to a constant: (S, P) → (S,)."""
@@ -392,6 +460,15 @@ class FullData:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class _Through:
+    """The likelihood in what the rows see, which is a function of the parameters."""
+
+    seen: FullData
+    values: Callable[[Float], Float]
+    offset: float
 
 
 def repeats(program: WeightedProgram, data: StanData) -> DistinctRows | None:

@@ -28,6 +28,7 @@ __all__ = [
     "ArrayChunks",
     "BoundChunks",
     "DistinctKernel",
+    "Progress",
     "RowSums",
     "StanKernel",
     "StoredChunks",
@@ -79,7 +80,8 @@ class BoundChunks:
     """Chunks that are bound to the engine on first use and stay bound.
 
     `bind` makes a bound model of a slice of rows. There are `threads` in all, of which a bound
-    model uses a `share` itself, if there are enough draws.
+    model uses a `share` itself, if there are enough draws. Every thread that evaluates a model has
+    memory of its own there, which stays: one thread a chunk needs the least.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class BoundChunks:
         self._bind = bind
         self._cuts = cuts
         self._threads = threads
-        self._one_by_one = len(cuts) * share > threads
+        self._share = share
         self._chunks: list[BoundModel] | None = None
 
     @property
@@ -101,8 +103,8 @@ class BoundChunks:
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
         """See `RowSums.sums`."""
         evaluate, chunks = methodcaller(method, draws), self.chunks
-        # A chunk that uses all threads for many draws does not use them for a few.
-        at_once = 1 if self._one_by_one and len(draws) >= self._threads else self._threads
+        # A chunk that uses several threads for many draws does not use them for a few.
+        at_once = max(1, self._threads // max(1, min(self._share, len(draws))))
         parts = side_by_side(evaluate, chunks, at_once)
         if progress is not None:
             progress(len(draws))
@@ -111,6 +113,25 @@ class BoundChunks:
         value = np.sum([p[0] for p in parts], axis=0)
         gradient = np.sum([p[1] for p in parts], axis=0)
         return value, gradient, len(chunks)
+
+    def briefly(self, draws: Float) -> Sums:
+        """Log densities, of chunks that are bound one after the other unless they are all bound."""
+        if self.are_bound:
+            return self.sums("log_density", draws)
+
+        def one(cut: slice) -> Float:
+            chunk = self._bind(cut)
+            try:
+                return chunk.log_density(draws)
+            finally:
+                chunk.close()
+
+        return np.sum(side_by_side(one, self._cuts, self._threads), axis=0), len(self._cuts)
+
+    @property
+    def are_bound(self) -> bool:
+        """Whether the chunks are bound."""
+        return self._chunks is not None
 
     def close(self) -> None:
         """See `RowSums.close`."""

@@ -16,17 +16,17 @@ Rows are cut into blocks only if the data are large. Each of B blocks contains t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import BoundModel, Compiled, Density, Float, StanData
+from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
 from stancoreset.parallel import side_by_side
-from stancoreset.processes import give_back_memory
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, slices
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
 
@@ -38,6 +38,7 @@ __all__ = [
     "SHOWN",
     "Comparison",
     "FullDensity",
+    "ShownWitness",
     "StoredWitness",
     "Witness",
     "WitnessedDensity",
@@ -48,9 +49,10 @@ __all__ = [
 TOLERANCE = 1e-8
 # Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.
 _FEW, _FEW_STORED = 5, 10
-# Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text,
-# and in all blocks that are kept.
-_NUMBERS, _KEPT = 250_000, 2_000_000
+# Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text.
+_NUMBERS = 250_000
+# Numbers in all blocks that are kept after a few evaluations.
+_KEPT = 500_000
 # Rows on disk that the author's program evaluates: about so many, and some of every pattern.
 _ROWS = 250_000
 #: The same in memory where it must see all rows at once: loops over rows, which stanli reads one by
@@ -89,8 +91,7 @@ class Witness:
 
     `data` are those of the weighted program, and `prior` is that program without rows. The author's
     program must see all rows at once (`whole`) if it computes statistics of them or selects rows by
-    number; otherwise it sees at least `blocks` blocks of them, `threads` at the same time. The rows
-    may be some `of` as many.
+    number; otherwise it sees at least `blocks` blocks of them, `threads` at the same time.
     """
 
     def __init__(
@@ -104,7 +105,6 @@ class Witness:
         whole: bool,
         threads: int,
         blocks: int = 1,
-        of: int | None = None,
     ) -> None:
         self._compiled = compiled
         self._names = [declared.name for declared in original.data]
@@ -117,7 +117,6 @@ class Witness:
         self.prior = prior
         self._threads = threads
         self.n_obs = weighted.n_obs(data)
-        self.of = of or self.n_obs
         numbers = sum(np.size(data[name]) for name in weighted.rows)
         few = max(-(-numbers // _NUMBERS), -(-self.n_obs // MAX_ROWS_PER_CHUNK))
         wanted = 1 if whole else max(blocks, few)
@@ -132,22 +131,20 @@ class Witness:
             values = self._at_few(draws)
         else:
             if self._many is None:
-                self._many = self._bind(self._compiled.bind)
+                self._close_few()
+                share = max(1, self._threads // len(self._cuts))
+                self._many = self._bind(partial(self._compiled.bind, threads=share))
             values = side_by_side(lambda part: part.log_density(draws), self._many, self._threads)
         return _without_priors(np.sum(values, axis=0), len(values) - 1, self.prior, draws)
 
     def _at_few(self, draws: Float) -> list[Float]:
         """Log densities of every block at a few draws; large data are read again each time.
 
-        Stan's copies of ten million numbers fill a gigabyte, and a fit asks only twice.
+        Stan's copies of ten million numbers fill a gigabyte, or five where it reads rows in a loop,
+        and a fit asks only twice.
         """
         if not self._keeps:
-            try:
-                return side_by_side(
-                    lambda cut: self._briefly(cut, draws), self._cuts, self._threads
-                )
-            finally:
-                give_back_memory()
+            return side_by_side(lambda cut: self._briefly(cut, draws), self._cuts, self._threads)
         if self._few is None:
             self._few = self._bind(self._compiled.bind_density)
         return side_by_side(lambda part: part.log_density(draws), self._few, self._threads)
@@ -159,13 +156,13 @@ class Witness:
         finally:
             part.close()
 
-    def compare(self, draws: Float, ours: Float) -> Comparison:
-        """Compare our log densities (S,) at draws (S, P) with those of the author's program.
+    def compare(self, draws: Float, ours: Callable[[StanData], Float]) -> Comparison:
+        """Compare log densities at draws (S, P) with those of the author's program.
 
-        Ours are for the rows as weighted in `data`.
+        `ours` gives our log densities (S,) of the rows in some data, as weighted there.
         """
-        error = _disagreement(self.log_density(draws), ours)
-        return Comparison(error, len(draws), self.n_obs, self.of)
+        error = _disagreement(self.log_density(draws), ours(self.data))
+        return Comparison(error, len(draws), self.n_obs, self.n_obs)
 
     def _bind(self, bind: Callable[[StanData], Any]) -> list[Any]:
         return side_by_side(lambda cut: bind(self._rows(cut)), self._cuts, self._threads)
@@ -178,9 +175,42 @@ class Witness:
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
-        for part in (*(self._few or ()), *(self._many or ()), self.prior):
+        self._close_few()
+        for part in (*(self._many or ()), self.prior):
             part.close()
-        self._few = self._many = None
+        self._many = None
+
+    def _close_few(self) -> None:
+        for part in self._few or ():
+            part.close()
+        self._few = None
+
+
+@dataclass(frozen=True)
+class ShownWitness(Closing):
+    """The author's program on blocks of rows, some `of` as many, each as data of its own.
+
+    It computes statistics of the rows that it sees at once, and so do we of the same rows.
+    """
+
+    blocks: Sequence[Witness]
+    of: int
+
+    @property
+    def prior(self) -> BoundModel:
+        """The program without rows."""
+        return self.blocks[0].prior
+
+    def compare(self, draws: Float, ours: Callable[[StanData], Float]) -> Comparison:
+        """See `Witness.compare`; the error is the largest of any block."""
+        found = [block.compare(draws, ours) for block in self.blocks]
+        rows = sum(one.rows for one in found)
+        return Comparison(_largest(one.error for one in found), len(draws), rows, self.of)
+
+    def close(self) -> None:
+        """Release the engine's copies of the data."""
+        for block in self.blocks:
+            block.close()
 
 
 @dataclass(frozen=True)
@@ -307,13 +337,13 @@ class WitnessedDensity:
 
     `full` is our evaluation, on all rows; without a `witness`, because not all rows are available,
     it is used unchecked. If the data have weights, which the author's program does not use, or it
-    sees some of the rows only, `unit` is our evaluation of what it sees. The `tolerance` is larger
-    if the program solves equations numerically.
+    sees some of the rows only, `unit` gives our evaluation of what it sees. The `tolerance` is
+    larger if the program solves equations numerically.
     """
 
     full: FullData
-    witness: Witness | StoredWitness | None = None
-    unit: Callable[[], FullData] | None = None
+    witness: Witness | ShownWitness | StoredWitness | None = None
+    unit: Callable[[StanData], FullData] | None = None
     name: str = "model"
     tolerance: float = TOLERANCE
     #: Compares engines at a few draws, and says what it found; raises if they differ.
@@ -356,7 +386,7 @@ class WitnessedDensity:
             at = _spread(len(draws), _FEW)
             ours = self.full.log_density(draws[at])
             self._constant = _constant(ours, theirs[at])
-            n_obs = self.witness.of
+            n_obs = self.witness.n_obs
             error = _disagreement(theirs[at], ours)
             self.comparison = Comparison(error, len(draws), n_obs, n_obs, decides=True)
         return theirs + self._constant
@@ -377,8 +407,7 @@ class WitnessedDensity:
         else:
             at = _spread(len(draws), _FEW)
             few = draws[at]
-            ours = ours[at] if self.unit is None else self.unit().log_density(few)
-            found = self.witness.compare(few, ours)
+            found = self.witness.compare(few, lambda data: self._on(data, few, ours[at]))
         self.comparison = found
         self.full.passes.add(densities=found.draws, share=found.rows / found.n_obs)
         if not found.error <= self.tolerance:
@@ -391,10 +420,22 @@ class WitnessedDensity:
                 "Stan, and report the program"
             )
 
+    def _on(self, data: StanData, draws: Float, ours: Float) -> Float:
+        """Our log densities of the rows that the author's program sees; `ours` are of all rows."""
+        if self.unit is None:
+            return ours
+        with self.unit(data) as own:
+            return own.briefly(draws) + own.log_prior(draws)
+
 
 def _spread(length: int, count: int) -> NDArray[np.int64]:
     """Positions of `count` draws, from the first to the last."""
     return np.unique(np.linspace(0, length - 1, min(count, length)).astype(np.int64))
+
+
+def _largest(errors: Iterable[float]) -> float:
+    """The largest of some errors; NaN if one is."""
+    return float(np.max(list(errors)))
 
 
 def _without_priors(values: Float, priors: int, prior: BoundModel, draws: Float) -> Float:

@@ -534,13 +534,16 @@ def test_log_likelihoods_of_settled_draws_are_the_programs(model, counts, asked,
     """
     session, data = model._session, model.read(counts)
     full, program = session.full_data(data), []
-    evaluate = full.log_likelihood
 
-    def counted(draws, *more):
-        program.append(len(draws))
-        return evaluate(draws, *more)
+    def counted(evaluate):
+        def count(draws, *more):
+            program.append(len(draws))
+            return evaluate(draws, *more)
 
-    full.log_likelihood = counted
+        return count
+
+    full.log_likelihood = counted(full.log_likelihood)
+    full.briefly = counted(full.briefly)
     found = collapsed_reference(session, data, full, asked, reseeded(1))
     assert program == [3]  # the comparison
     assert len(found.draws) == known

@@ -11,7 +11,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
-from stancoreset.engines.base import Density, StanData
+from stancoreset.engines.base import Density, Float, StanData
 from stancoreset.engines.stanli import StanliCompiled
 from stancoreset.errors import IdentityError
 from stancoreset.model import session as session_room
@@ -20,7 +20,14 @@ from stancoreset.model.session import Session
 from stancoreset.rows import Costs
 from stancoreset.rows import witness as witness_room
 from stancoreset.rows.glm import form, reach
-from stancoreset.rows.witness import Comparison, StoredWitness, Witness, WitnessedDensity, _patterns
+from stancoreset.rows.witness import (
+    Comparison,
+    ShownWitness,
+    StoredWitness,
+    Witness,
+    WitnessedDensity,
+    _patterns,
+)
 from stancoreset.stan.weighted import StanProgram
 
 INTERACTION = """
@@ -340,25 +347,48 @@ class TestSomeOfVeryMany:
     def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(session_room, "SHOWN", 100)
 
-    def test_log_density_by_hand(self) -> None:
-        """The mean is that of the rows which both see."""
+    def test_log_density_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The means are those of the rows of each block, which both see."""
+        monkeypatch.setattr(session_room, "MAX_ROWS_PER_CHUNK", 60)
         session, data = _session(CENTRED), _normal()
         checked = session.read(data)
         witness = session.witness(checked)
-        assert isinstance(witness, Witness)
+        assert isinstance(witness, ShownWitness)
         points = np.random.default_rng(2).normal(size=(4, 3)) * 0.3
-        x, y = np.asarray(witness.data["x"]), np.asarray(witness.data["y"])
-        assert 100 <= len(x) <= 110
-        assert {min(x), max(x)} == {min(data["x"]), max(data["x"])}
-        given = {"x": x - x.mean(), "y": y}
-        expected = _differences(_by_hand(given, points))
-        np.testing.assert_allclose(
-            _differences(witness.log_density(points)), expected, rtol=1e-9, atol=1e-9
-        )
         unit = session.witnessed(checked).unit  # type: ignore[attr-defined]
-        np.testing.assert_allclose(
-            _differences(unit().log_density(points)), expected, rtol=1e-9, atol=1e-9
-        )
+        shown = [block.data for block in witness.blocks]
+        assert len(shown) == 2
+        rows = np.concatenate([some["x"] for some in shown])
+        assert 100 <= len(rows) == len(np.unique(rows)) <= 110
+        assert {min(rows), max(rows)} == {min(data["x"]), max(data["x"])}
+        for block, some in zip(witness.blocks, shown, strict=True):
+            x, y = np.asarray(some["x"]), np.asarray(some["y"])
+            expected = _differences(_by_hand({"x": x - x.mean(), "y": y}, points))
+            with unit(some) as own:
+                ours = own.briefly(points) + own.log_prior(points)
+                for found in (block.log_density(points), own.log_density(points), ours):
+                    np.testing.assert_allclose(_differences(found), expected, rtol=1e-9, atol=1e-9)
+        session.close()
+
+    def test_the_worst_block_counts(self) -> None:
+        """Our log densities of one block are wrong."""
+        session = _session(CENTRED)
+        witness = session.witness(session.read(_normal()))
+        points = np.random.default_rng(2).normal(size=(4, 3)) * 0.3
+        assert isinstance(witness, ShownWitness)
+        (block,) = witness.blocks
+
+        def ours(data: StanData) -> Float:
+            with session._bound_full(data, None) as full:
+                return full.log_density(points)
+
+        def wrong(data: StanData) -> Float:
+            return ours(data) * 1.01
+
+        both = ShownWitness([block, block], 400)
+        assert both.compare(points, ours).error < 1e-12
+        assert both.compare(points, ours).rows == 2 * block.n_obs
+        assert both.compare(points, wrong).error > 1e-3
         session.close()
 
     @pytest.mark.fit
@@ -466,7 +496,7 @@ def test_support_that_differs_is_a_disagreement() -> None:
 
     class Author(Witness):
         def __init__(self) -> None:
-            self.n_obs = self.of = 3
+            self.n_obs, self.data = 3, {}
 
         def log_density(self, draws: np.ndarray) -> np.ndarray:
             return np.where(draws[:, 0] > 0, 0.0, -np.inf)

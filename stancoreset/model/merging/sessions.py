@@ -157,6 +157,34 @@ class _SumOfParts(FullData):
         self.passes = parts[0].passes  # each part is evaluated as often as every other
         self._parts = parts
 
+    @property
+    def rows_to_bind(self) -> int:
+        """None of its own: the parts bind theirs."""
+        return 0
+
+    @property
+    def are_bound(self) -> bool:
+        """Whether the engine holds the rows of all parts."""
+        return all(part.are_bound for part in self._parts)
+
+    def bind(self) -> FullData:
+        """Bind the parts now instead of on first use."""
+        for part in self._parts:
+            part.bind()
+        return self
+
+    def release(self) -> None:
+        """Release the rows of the parts."""
+        for part in self._parts:
+            part.release()
+
+    def briefly(self, draws: Float) -> Float:
+        """See `log_likelihood`."""
+        return self.log_likelihood(draws)
+
+    def see_through(self, *_: Any) -> None:
+        """Each part sees through to its own rows, if it does."""
+
     def log_likelihood(
         self, draws: Float, progress: Callable[[int], object] | None = None
     ) -> Float:
