@@ -549,6 +549,8 @@ class Session:
         names = {declared.name for declared in self.adopted.original.data}
         own = {name: value for name, value in data.items() if name in names}
         engines = {self.engine.version: ours, other.version: theirs}
+        share = min(1.0, _COMPARED_ROWS / count)
+        self.full_data(checked).passes.add(densities=len(draws), share=share)
         return compare_engines(engines, own, draws, tolerance=tolerance)
 
     def _original_by(self, other: CmdStanEngine) -> Compiled | None:

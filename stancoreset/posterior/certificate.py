@@ -402,6 +402,11 @@ class Certificate:
             color=VERDICT_COLORS[self.verdict],
         )
 
+    @property
+    def disagreement(self) -> str:
+        """What the draws of chains that disagree show of the cause; empty if they agree."""
+        return next((f.disagreement for f in self.faults if isinstance(f, Unmixed)), "")
+
     def facts(self) -> list[tuple[str, str]]:
         """What the verdict was made from, as names and texts; empty if unknown."""
 

@@ -142,7 +142,7 @@ def test_chains_start_where_it_is_said(model, few, monkeypatch):
 
 def test_no_warmup_is_refused(model):
     """cmdstanpy reads no files of a run that has adapted in no time."""
-    with pytest.raises(OptionError, match="iter_warmup is 0, but CmdStan"):
+    with pytest.raises(OptionError, match="iter_warmup is 0, but engine 'cmdstan' adapts"):
         model.fit(DATA, size=20, iter_warmup=0)
 
 

@@ -528,4 +528,6 @@ def test_chains_in_different_modes_are_rejected(tmp_path):
         assert certificate.rhat == pytest.approx(fit.certificate.rhat)
         assert certificate.rhat > 1.1
         assert certificate.verdict == "rejected"
-        assert any("different modes" in reason for reason in certificate.reasons)
+        assert any("different modes" in reason for reason in certificate.reasons), (
+            certificate.reasons
+        )

@@ -77,7 +77,8 @@ def test_the_cost_of_a_fit_is_what_the_engine_evaluates(monkeypatch, tmp_path):
 
     monkeypatch.setattr(Costs, "reset", begin)
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli", glm=False) as model:
-        fit = model.fit(data, seed=reseeded(1), max_rounds=1, chains=2, iter_sampling=300)
+        short = {"max_rounds": 1, "chains": 2, "iter_sampling": 300}
+        fit = model.fit(data, size=25, seed=reseeded(1), **short)
     passes = fit.passes
     assert passes["cost"] == pytest.approx(seen["rows"] / 2_000, rel=1e-3)
     assert passes["cost"] > passes["densities"] + passes["gradients"]  # candidates, too
