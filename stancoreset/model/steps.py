@@ -876,9 +876,9 @@ def _timed(bound: BoundModel | FullData, draws: Float) -> float:
 
 
 def _streams(full: FullData) -> bool:
-    """Whether rows on disk are selected by their series.
+    """Whether series of rows on disk make the quadratic.
 
-    Those of groups are held; of two crossed factors each row's norm is enough.
+    Those of groups are held to select rows; of two crossed factors no row is selected.
     """
     blocks = full.blocks
     return blocks is not None and (blocks.hubs is not None or full.n_obs <= _STREAMED)

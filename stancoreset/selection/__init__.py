@@ -30,7 +30,6 @@ from stancoreset.selection.hermite import (
     LocalSelection,
     candidates_of,
     project_hermite,
-    remainders,
     select_locally,
     select_on_draws,
 )
@@ -83,7 +82,6 @@ __all__ = [
     "project_fisher",
     "project_hermite",
     "project_taylor",
-    "remainders",
     "row_columns",
     "select",
     "select_locally",

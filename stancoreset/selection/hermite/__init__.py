@@ -19,7 +19,6 @@ from stancoreset.selection.hermite.projection import (
     project_hermite,
 )
 from stancoreset.selection.hermite.rows import AllRows
-from stancoreset.selection.hermite.series import remainders
 
 __all__ = [
     "MAX_CANDIDATES",
@@ -30,7 +29,6 @@ __all__ = [
     "groups_of_rows",
     "indicators",
     "project_hermite",
-    "remainders",
     "select_locally",
     "select_on_draws",
 ]

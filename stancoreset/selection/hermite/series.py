@@ -48,7 +48,6 @@ __all__ = [
     "grouped_series",
     "hermite_series",
     "joined",
-    "remainders",
 ]
 
 #: Highest order of the series.
@@ -151,17 +150,6 @@ def grouped_series(
     found = in_threads(expand, blocks(rows))
     series, group = zip(*found, strict=True)
     return joined(series), np.concatenate(group)
-
-
-def remainders(rows: GlmRows, function: AnyFunction, q: GaussianFit) -> Float:
-    """Norms of what the rows' series have beyond second order, (n,)."""
-
-    def each(block: GlmRows) -> Float:
-        parts, values = _values(block, function, Placed.of(block, function, q))
-        beyond = [k for k, part in enumerate(parts) if part.order > 2]
-        return np.asarray(np.linalg.norm(values[beyond], axis=0))
-
-    return np.concatenate(in_threads(each, blocks(rows)))
 
 
 def _values(rows: GlmRows, function: AnyFunction, placed: Placed) -> tuple[tuple[Part, ...], Float]:
