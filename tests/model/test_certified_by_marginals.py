@@ -46,7 +46,7 @@ class Fitted(NamedTuple):
 def fitted():
     data, _ = grouped_data(GROUPS, ROWS)
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
-        yield Fitted(model, data, model.fit(data, seed=reseeded(1), **SHORT))
+        yield Fitted(model, data, model.fit(data, size=400, seed=reseeded(1), **SHORT))
 
 
 def pushed(fitted, size, alike=False, draws=3_000):
@@ -223,7 +223,7 @@ def test_rows_on_disk_are_selected_group_by_group(fitted, tmp_path):
     """The very rows that are selected in memory, with their weights."""
     model, data, fit = fitted
     assert fit.coreset.method == "local"
-    there = model.fit(on_disk(data, tmp_path), seed=reseeded(1), **SHORT)
+    there = model.fit(on_disk(data, tmp_path), size=400, seed=reseeded(1), **SHORT)
     assert np.array_equal(there.coreset.indices, fit.coreset.indices)
     assert there.coreset.weights == pytest.approx(fit.coreset.weights, rel=1e-4)
     assert there.certificate.verdict == "certified"

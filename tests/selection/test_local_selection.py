@@ -364,6 +364,15 @@ def test_too_few_draws_select_nothing_by_group():
     assert found(draws) is not None
 
 
+def test_rows_of_no_group_are_not_selected_by_group():
+    """They read the shared coordinate alone, and are left to the quadratic."""
+    draws = np.random.default_rng(0).normal(size=(200, 11))
+    blocks = Blocks(np.array([-1, *range(10)]))
+    pieces = [(lambda x: np.repeat(np.sin(x[:, :1]), 30, axis=1), np.ones(30))]
+    candidates = candidates_of(pieces, draws, blocks, np.zeros(11), np.ones(11), most=9_000)
+    assert select_on_draws(candidates, draws, blocks, goal=0.0) is None
+
+
 # --- the quadratic -----------------------------------------------------------------------
 
 

@@ -191,10 +191,10 @@ def select_on_draws(
     Returns
     -------
     LocalSelection or None
-        None if the draws are too few.
+        None if the draws are too few, or no row belongs to a group.
     """
     common = _shared_functions(draws, blocks)
-    if common is None:
+    if common is None or not len(candidates.rows.keys):
         return None
     rows, scaled = candidates.rows, _standardised(draws)
     shared = scaled[:, blocks.shared]
