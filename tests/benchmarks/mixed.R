@@ -1,4 +1,5 @@
 # One mixed model by bam (discrete = TRUE) or lme4: Rscript mixed.R METHOD TABLE FILE.csv
+# It prints a name and the scale of each random effect.
 arguments <- commandArgs(TRUE)
 method <- arguments[1]
 name <- arguments[2]
@@ -13,7 +14,8 @@ if (method == "bam") {
   family <- switch(name, flights = binomial(), counts = nb(), ordinal = ocat(R = 5),
                    slopes = gaussian(), groups = binomial())
   fit <- bam(as.formula(paste("y ~", fixed, "+", random)), family, d, discrete = TRUE)
-  cat(1 / sqrt(fit$sp) * sqrt(fit$sig2), "\n")
+  terms <- sapply(fit$smooth, function(s) if ("z" %in% s$term) "z" else s$term)
+  scales <- sqrt(fit$sig2 * sapply(fit$smooth, function(s) s$S.scale) / fit$sp[seq_along(terms)])
 } else {
   suppressMessages(library(lme4))
   fit <- switch(name,
@@ -21,5 +23,9 @@ if (method == "bam") {
                     binomial(), nAGQ = 0),
     slopes = lmer(y ~ x1 + x2 + (1 + z | g), d),
     groups = glmer(y ~ x1 + x2 + (1 | g), d, binomial(), nAGQ = 1))
-  cat(as.data.frame(VarCorr(fit))$sdcor, "\n")
+  found <- as.data.frame(VarCorr(fit))
+  found <- found[found$grp != "Residual" & is.na(found$var2), ]
+  terms <- ifelse(found$var1 == "(Intercept)", found$grp, found$var1)
+  scales <- found$sdcor
 }
+cat(paste(terms, scales), sep = "\n")

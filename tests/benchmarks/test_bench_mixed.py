@@ -31,6 +31,14 @@ from stancoreset.experiments import DEPARTURES_PROGRAM, departures
 HERE = Path(__file__).resolve().parent
 TABLES = ("flights", "counts", "ordinal", "slopes", "groups")
 BY_LME4 = ("flights", "slopes", "groups")
+# The program's parameter for the scale of each of R's terms, and its place in it.
+SCALES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "flights": {n: (f"sd_{n}",) for n in ("carrier", "dest", "hour", "origin")},
+    "counts": {"g": ("sd_1", 0), "h": ("sd_2", 0)},
+    "ordinal": {"g": ("sd_1", 0)},
+    "slopes": {"g": ("sd_1", 0), "z": ("sd_1", 1)},
+    "groups": {"g": ("sd_1", 0)},
+}
 
 FIT = textwrap.dedent(
     """
@@ -45,7 +53,12 @@ FIT = textwrap.dedent(
         began = time.process_time()
         fit = model.fit(data, seed=1, show_progress=False)
         took = time.process_time() - began
-    print(json.dumps({"seconds": took, "verdict": fit.certificate.verdict}))
+    scales = {}
+    for term, (name, *at) in mixed.SCALES[sys.argv[1]].items():
+        draws = fit.posterior["posterior"][name].values
+        draws = draws[(..., *at)]
+        scales[term] = float(draws.mean()), float(draws.std())
+    print(json.dumps({"seconds": took, "verdict": fit.certificate.verdict, "scales": scales}))
     """
 )
 
@@ -85,28 +98,35 @@ def _frame(y: Any, x: Any, groups: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({"y": y, **named, **groups})
 
 
-def seconds_of_r(method: str, name: str, path: Path) -> float:
-    """Processor seconds of a fit by R, its start and the reading included."""
+def by_r(method: str, name: str, path: Path) -> tuple[float, dict[str, float]]:
+    """Processor seconds of a fit by R, its start and the reading included, and its scales."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = ["Rscript", str(HERE / "mixed.R"), method, name, str(path)]
-    subprocess.run(command, check=True, capture_output=True, env=alone)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=alone)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    scales = dict(line.split() for line in done.stdout.strip().splitlines())
+    took = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return took, {term: float(value) for term, value in scales.items()}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_fit_against_bam_and_lme4(benchmark: Any, name: str, tmp_path: Path) -> None:
-    """Processor seconds, as multiples of bam's and lme4's."""
+    """Processor seconds, as multiples of bam's and lme4's, and how far their scales are apart."""
     if shutil.which("Rscript") is None:
         pytest.skip("Rscript is not installed")
     found = json.loads(benchmark.pedantic(child, args=(FIT, name, str(HERE)), rounds=1))
+    print(f"\n{name}: {found['seconds']:.1f} processor seconds, {found['verdict']}")
     path = tmp_path / f"{name}.csv"
     table(name)[2].to_csv(path, index=False)
-    rivals = {"bam": seconds_of_r("bam", name, path)}
-    if name in BY_LME4:
-        rivals["lme4"] = seconds_of_r("lme4", name, path)
-    beside = ", ".join(f"{n} {s:.1f} ({found['seconds'] / s:.2g} x)" for n, s in rivals.items())
-    benchmark.extra_info.update(found, **rivals)
-    print(f"\n{name}: {found['seconds']:.1f} processor seconds, {found['verdict']}; {beside}")
+    for method in ("bam", "lme4") if name in BY_LME4 else ("bam",):
+        seconds, scales = by_r(method, name, path)
+        assert set(scales) == set(found["scales"])
+        apart = {t: (scales[t] - mean) / sd for t, (mean, sd) in found["scales"].items()}
+        benchmark.extra_info[method] = {"seconds": seconds, "apart": apart}
+        words = ", ".join(f"{term} {value:+.2f}" for term, value in apart.items())
+        print(
+            f"{method}: {seconds:.1f} ({found['seconds'] / seconds:.2g} x); scales are off our "
+            f"posterior means by, in our posterior sds: {words}"
+        )
     assert found["verdict"] == "certified"
