@@ -142,13 +142,11 @@ class CoresetFit:
     @property
     def made_of(self) -> str:
         """What the posterior was made from, in words."""
+        if self.selected is not None:
+            return self.selected.made_of
         named = self.provenance.get("observations")  # cells, segments, …
-        if self.selected is None:
-            rows = named or f"{self.provenance['n_obs']:,} rows"
-            return f"draws of a {self.reference.label} of {rows}"
-        if named:
-            return f"{self.selected.size:,} weighted of {named}"
-        return f"{self.selected.size:,} weighted rows of {self.selected.n_obs:,}"
+        rows = named or f"{self.provenance['n_obs']:,} rows"
+        return f"draws of a {self.reference.label} of {rows}"
 
     def __repr__(self) -> str:
         certificate = self.certificate

@@ -236,7 +236,8 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     if coreset is not None and coreset.method == QUADRATIC_ONLY:
         yield from (
             "",
-            "None of these rows replaces others: the quadratic stands for all of the rest.",
+            "No row was selected: these are random ones, each with the weight that it has in the "
+            "data, and the quadratic stands for all others.",
         )
     if fit.reference.unsettled:
         yield from (

@@ -104,12 +104,21 @@ class Coreset:
     information: Float | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        rows = self.provenance.get("observations", f"{self.n_obs:,} rows")  # cells, segments, …
         error = f"held-out error {self.heldout_error:.2g}"
         if self.method == QUADRATIC_ONLY:
-            return f"Coreset({QUADRATIC_ONLY}, beside {self.size:,} of {rows} as they are, {error})"
+            return f"Coreset({self.made_of}, {error})"
+        rows = self.provenance.get("observations", f"{self.n_obs:,} rows")  # cells, segments, …
         completed = "" if self.control is None else ", completed by a quadratic"
         return f"Coreset({self.size:,} of {rows} by {self.method}{completed}, {error})"
+
+    @property
+    def made_of(self) -> str:
+        """Its rows in words, for headlines: ``"25 weighted rows of 30,000"``."""
+        named = self.provenance.get("observations")
+        rows = f"of {named}" if named else f"rows of {self.n_obs:,}"
+        if self.method == QUADRATIC_ONLY:
+            return f"{QUADRATIC_ONLY}, beside {self.size:,} {rows} as they are"
+        return f"{self.size:,} weighted {rows}"
 
     def _repr_html_(self) -> str:
         """A card for notebooks."""
@@ -125,13 +134,7 @@ class Coreset:
                 "" if predicted is None else percent(predicted),
             ),
         ]
-        named = self.provenance.get("observations")
-        rows = f"of {named}" if named else f"rows of {self.n_obs:,}"
-        if self.method == QUADRATIC_ONLY:
-            return card(
-                f"Coreset: {QUADRATIC_ONLY}, beside {self.size:,} {rows} as they are", facts
-            )
-        return card(f"Coreset: {self.size:,} weighted {rows}", facts)
+        return card(f"Coreset: {self.made_of}", facts)
 
     @property
     def size(self) -> int:

@@ -546,8 +546,11 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
             **options,
         )
     assert bool(projected) == selected
-    told = "None of these rows replaces others" in (tmp_path / "run" / "report.md").read_text()
-    assert told == (not selected)
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert ("No row was selected: these are random ones" in report) == (not selected)
+    assert ("**certified**: quadratic only, beside 25 rows of 20,000" in report) == (not selected)
+    title = sc.plots.plot_weights(fit.coreset).get_title()
+    assert title.startswith("quadratic only, beside 25 rows of 20,000") == (not selected)
     assert fit.coreset.size == 25
     assert (fit.coreset.method == QUADRATIC_ONLY) == (not selected)
     assert repr(fit.coreset).startswith("Coreset(quadratic only, beside 25") == (not selected)

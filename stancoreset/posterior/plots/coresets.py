@@ -123,7 +123,8 @@ def plot_weights(
     total = weights.sum()
     summed = f"{total:,.0f}" if total >= 100 else f"{total:.3g}"
     of = f" of {n_obs:,}" if n_obs is not None else ""
-    ax.set_title(f"{rows.size:,}{of} rows, Σw = {summed}", fontsize=11)
+    made_of = getattr(coreset, "made_of", f"{rows.size:,}{of} rows")
+    ax.set_title(f"{made_of}, Σw = {summed}", fontsize=11)
     return ax
 
 
