@@ -85,7 +85,7 @@ def plot_weights(
     >>> from types import SimpleNamespace
     >>> core = SimpleNamespace(indices=np.array([3, 8]), weights=np.array([4.0, 6.0]), n_obs=10)
     >>> plot_weights(core).get_title()
-    '2 of 10 rows, Σw = 10'
+    '2 of 10 rows\\nΣw = 10'
     """
     with understood("coreset", coreset, "a coreset, or a fit that has one"):
         coreset = getattr(coreset, "coreset", coreset)
@@ -124,7 +124,7 @@ def plot_weights(
     summed = f"{total:,.0f}" if total >= 100 else f"{total:.3g}"
     of = f" of {n_obs:,}" if n_obs is not None else ""
     made_of = getattr(coreset, "made_of", f"{rows.size:,}{of} rows")
-    ax.set_title(f"{made_of}, Σw = {summed}", fontsize=11)
+    ax.set_title(f"{made_of}\nΣw = {summed}", fontsize=11)
     return ax
 
 
