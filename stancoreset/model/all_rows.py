@@ -1,7 +1,8 @@
 """All rows as their own coreset, where few rows for each parameter defy every quadratic.
 
-A pilot run on so few rows would be NUTS on all of them: then it is the fit. Nothing is selected,
-and the coreset posterior is the full one.
+A pilot run on so few rows is NUTS on all of them. If its chains agree, or may if they are longer,
+NUTS on all rows is the fit: nothing is selected, and the coreset posterior is the full one. Chains
+that disagree by more will not end: the posterior may be improper, or have several modes.
 """
 
 from __future__ import annotations
@@ -12,12 +13,20 @@ from stancoreset.reference import Reference, small_size
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset
 
-__all__ = ["all_rows", "are_few"]
+__all__ = ["MAY_MIX", "all_rows", "are_few", "stand_for_themselves"]
+
+#: Largest R̂ of chains that may agree when they are a few times as long.
+MAY_MIX = 1.5
 
 
 def are_few(full: FullData) -> bool:
     """Whether a pilot run would read all rows, which are in memory."""
     return full.passes.stored is None and small_size(full) == full.n_obs
+
+
+def stand_for_themselves(full: FullData, reference: Reference) -> bool:
+    """Whether no quadratic settles, and NUTS on all rows will end."""
+    return bool(reference.unsettled) and are_few(full) and reference.rhat <= MAY_MIX
 
 
 def all_rows(full: FullData, reference: Reference) -> Coreset:

@@ -24,7 +24,7 @@ from stancoreset.engines import (
     StanData,
 )
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
-from stancoreset.model.all_rows import are_few
+from stancoreset.model.all_rows import MAY_MIX, are_few, stand_for_themselves
 from stancoreset.model.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.model.session import Session
 from stancoreset.model.view import held_once, of_psi, view_of
@@ -74,8 +74,6 @@ _SAMPLING, _DEEPER, _LONGER = 300, 7, 3
 SETTLING_ITERATIONS = 3 * (_WARMUP + _TURN) + _WARMUP + _SAMPLING
 # What a quadratic leaves at which the next turn is most often the last, and is long at once.
 _SOON = 2.0
-# Largest R̂ of chains that may agree when they are so much longer.
-_MAY_MIX = 1.5
 # Of the way to the next quadratic, the share that is gone where the whole way made it worse.
 _SHORTER = 0.3
 # Share of divergent transitions above which the posterior's chains take smaller steps.
@@ -138,7 +136,8 @@ class Settling:
             # NUTS on all rows follows, and takes its metric and coordinates from draws.
             with suppress(StancoresetError):
                 near = fit_reference(self.full, "pilot", self.count, self.seed)
-                return replace(near, unsettled=found.unsettled, elsewhere=found.elsewhere)
+                near = replace(near, unsettled=found.unsettled, elsewhere=found.elsewhere)
+                return near if stand_for_themselves(self.full, near) else found
         return found
 
     def _from_likelihood(self, by_chains: str) -> Reference:
@@ -230,7 +229,7 @@ class Settling:
         if best.length >= _SAMPLING and best.rhat <= _MIXED:
             return best
         for length in (_SAMPLING, _SAMPLING, _LONGER * _SAMPLING):
-            if length > _SAMPLING and not best.rhat <= _MAY_MIX:
+            if length > _SAMPLING and not best.rhat <= MAY_MIX:
                 break
             made = self._turn(full, best.expansion, best.last, best.draws, _TURNS, length)
             stays = made.gap <= max(_SPREAD, best.gap / _STILL)

@@ -26,7 +26,7 @@ from stancoreset.engines import (
     StanData,
 )
 from stancoreset.errors import ReferenceFitError, StancoresetError
-from stancoreset.model.all_rows import all_rows, are_few
+from stancoreset.model.all_rows import all_rows, stand_for_themselves
 from stancoreset.model.certify import CERTIFIED_DRAWS, Judge, Known
 from stancoreset.model.controlled import ControlledSelection, require_equal
 from stancoreset.model.every_row import every_row
@@ -48,7 +48,6 @@ from stancoreset.model.refinement import OWN_DRAWS, Change, Round
 from stancoreset.model.session import Session
 from stancoreset.model.settling import SETTLED, SETTLING_ITERATIONS, Settling
 from stancoreset.model.sizes import (
-    AUTO,
     ERROR_GOAL,
     FIRST_SIZE,
     draws_to_select,
@@ -322,7 +321,7 @@ class Pipeline:
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
-        if reference.unsettled and self._may_choose and plan.size == AUTO and are_few(full):
+        if self._searches and stand_for_themselves(full, reference):
             self._foresee_all_rows(full, reference)
             return replace(
                 all_rows(full, reference),

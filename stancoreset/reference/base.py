@@ -168,6 +168,8 @@ class Reference:
     by_chains : str
         Why NUTS, and not the collapsed sampler, made draws of prior times quadratic, in one clause;
         empty if they are independent, or of another kind.
+    rhat : float
+        Largest R̂ of the chains of a pilot run that made the draws; NaN of other draws.
     diverged : bool
         Whether many transitions diverged in the chains of prior times quadratic that made the
         draws: those of the posterior will meet the same funnels.
@@ -190,6 +192,7 @@ class Reference:
     elsewhere: Float | None = field(default=None, repr=False)
     unsettled: str = ""
     by_chains: str = ""
+    rhat: float = float("nan")
     diverged: bool = False
 
     @property

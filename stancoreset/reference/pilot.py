@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from stancoreset.engines import NUTS, BoundModel, Float, metric_near
 from stancoreset.errors import ReferenceFitError
+from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference.base import Progress, Reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.small_copy import from_small_copy
@@ -30,7 +31,10 @@ def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = Non
     Pathfinder. For the arguments see `stancoreset.reference.methods.fit_reference`.
     """
 
+    rhat = float("nan")
+
     def sample(small: BoundModel, count: int) -> Float:
+        nonlocal rhat
         try:
             inits = pathfinder_draws(small, _CHAINS, seed)
         except ReferenceFitError:
@@ -40,6 +44,8 @@ def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = Non
         drawn = replace(_DRAWN, iter_sampling=-(-count // _CHAINS)).completed(inv_metric)
         options = {**vars(drawn), "inv_metric": inv_metric}
         result = small.sample(seed=seed, inits=rough[:, -1], **options)
+        rhat = worst_rhat({"theta": result.unconstrained})
         return result.unconstrained.reshape(-1, full.n_params)
 
-    return from_small_copy(full, "pilot", sample, draws, seed, progress)
+    found = from_small_copy(full, "pilot", sample, draws, seed, progress)
+    return replace(found, rhat=rhat)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
@@ -9,6 +12,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.engines.stanli import StanliEngine
+from stancoreset.model.all_rows import stand_for_themselves
 from stancoreset.model.collapsing import quadratic_of_likelihood
 from stancoreset.model.settling import SETTLED
 
@@ -71,6 +75,41 @@ def test_a_first_quadratic_is_least_squares_whatever_kinks_the_prior_has():
     scale = np.exp(-2 * found.centre[-1])
     np.testing.assert_allclose(-found.hessian[:-1, :-1], scale * (x.T @ x), rtol=1e-4)
     np.testing.assert_array_equal(point, found.centre)
+
+
+@pytest.mark.parametrize(
+    ("unsettled", "rows", "rhat", "expected"),
+    [
+        ("it leaves 9", 2_000, 1.1, True),
+        ("it leaves 9", 2_000, 1.6, False),  # NUTS on all rows would not end
+        ("it leaves 9", 2_000, float("nan"), False),  # no pilot ran
+        ("it leaves 9", 2_001, 1.1, False),  # a pilot reads some rows only
+        ("", 2_000, 1.1, False),
+    ],
+)
+def test_all_rows_are_the_coreset_where_chains_on_them_agree(unsettled, rows, rhat, expected):
+    full: Any = SimpleNamespace(n_obs=rows, n_params=5, passes=SimpleNamespace(stored=None))
+    reference: Any = SimpleNamespace(unsettled=unsettled, rhat=rhat)
+    assert stand_for_themselves(full, reference) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.fit
+def test_an_unbounded_likelihood_is_rejected():
+    """A component may lie on one row with a scale of zero: NUTS on all rows finds no end."""
+    code = """
+    data { int N; vector[N] y; }
+    parameters { vector[2] mu; vector<lower=0>[2] s; real<lower=0, upper=1> p; }
+    model {
+      mu ~ normal(0, 5);
+      for (n in 1:N)
+        target += log_mix(p, normal_lpdf(y[n] | mu[1], s[1]), normal_lpdf(y[n] | mu[2], s[2]));
+    }"""
+    data = {"N": 300, "y": np.random.default_rng(11).normal(size=300)}
+    with sc.CoresetModel(stan_code=code, engine=StanliEngine()) as model:
+        fit = model.fit(data, seed=reseeded(1))
+    assert fit.certificate.verdict == "rejected"
+    assert fit.coreset.method != "all rows"
 
 
 @pytest.mark.slow
