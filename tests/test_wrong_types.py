@@ -569,7 +569,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             lambda rows: model.read(sc.Table(rows)),
             {"rows": {"y": [1.0]}},
             {"rows": CALLED},
-            {"rows": "column|chunk|data file|the folder|cannot read"},
+            {"rows": f"column|chunk|data file|the folder|cannot read|{DATA['data']}"},
         ),
         "Distributed": Case(
             lambda **given: model.read(sc.Distributed(**given)),

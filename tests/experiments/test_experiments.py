@@ -860,7 +860,7 @@ def test_bad_options_exit_with_2(options, words, tmp_path, capsys):
     assert len(said.strip().splitlines()) == 1
 
 
-def blobs():
+def blobs(*_):
     """Images of four pixels in three clusters, and their numbers."""
     labels = np.arange(80) % 3
     noise = np.random.default_rng(5).normal(0, 0.1, (80, 4))

@@ -577,7 +577,7 @@ def test_two_crossed_factors_agree_with_quadrature(tmp_path, monkeypatch):
     code = (HERE / "movielens_crossed.stan").read_text()
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1), output_dir=tmp_path / "run", **SHORT)
-    assert fit.coreset.size == 100
+    assert (fit.coreset.method, fit.coreset.size) == (QUADRATIC_ONLY, 25)
     np.testing.assert_array_equal(fit.coreset.weights, 1.0)
     assert fit.coreset.control.arrow is not None
     assert fit.certificate.ess > 0.95 * fit.certificate.n_draws
