@@ -24,6 +24,7 @@ __all__ = [
     "Evidence",
     "Information",
     "Loo",
+    "Policy",
     "Regression",
     "Selection",
     "StancoresetError",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         Selection,
         load_fit,
     )
+    from stancoreset.policy import Policy
     from stancoreset.posterior import (
         Certificate,
         Evidence,
@@ -94,6 +96,7 @@ _ROOMS = {
         "Selection",
         "load_fit",
     ),
+    "policy": ("Policy",),
     "posterior": (
         "Certificate",
         "Evidence",

@@ -6,6 +6,7 @@ not ours. Nothing is computed meanwhile: what would be raises `Reached`.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import re
@@ -267,6 +268,10 @@ SELECTION: dict[str, Legit] = {
     "draws": optional(whole(2)),
     "candidates": optional(whole(1)),
 }
+POLICY: dict[str, Legit] = {
+    m.name: (whole if isinstance(m.default, int) else number)(m.metadata["least"])
+    for m in dataclasses.fields(sc.Policy)
+} | {"goal_efficiency": number(0, 1, strict=True)}
 LABELS: dict[str, Legit] = {
     "coords": optional(empty),
     "dims": optional(empty),
@@ -303,6 +308,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
     found = {
         "NUTS": Case(sc.NUTS, {}, {n: kind for n, kind in NUTS.items() if n != "inits"}),
         "Selection": Case(sc.Selection, {}, SELECTION),
+        "Policy": Case(sc.Policy, {}, POLICY),
         "CoresetModel": Case(
             sc.CoresetModel,
             {"stan_file": folder / "model.stan", "engine": "stanli"},
@@ -909,7 +915,7 @@ NAMES = sorted(
         *("select", "stan_model_path", "solve", "check_method", "gaussian_kl", "gaussian_fisher"),
         *("wasserstein", "mmd", "moments", "resolve_engine", "plot_weights", "plot_certificate"),
         *("plot_path", "plot_density", "plot_forest", "plot_refinement"),
-        *("regression", "Regression.rows", "Regression.write", "Regression.fit", "thin"),
+        *("Policy", "regression", "Regression.rows", "Regression.write", "Regression.fit", "thin"),
         *("distribution_iht", "greedy_distribution", "project_distribution", "restricted"),
         *(f"solve by {method}" for method in sc.solvers.METHODS),
         *("sparse_vi", "quasi_newton", "coreset_mcmc", "starts of a parameter"),

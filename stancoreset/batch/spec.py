@@ -214,8 +214,8 @@ class _Reader:
             raise self._error(
                 place, key, f"is {value}, expected a whole number of at least {least}"
             )
-        if key == "inits":
-            return self._inits(place, value)
+        if key in ("inits", "policy"):
+            return self._values(place, key, value)
         if key == "engine_output_dir" and isinstance(value, str):
             return str(self._path(place, key, value))
         if key == "reference" and not isinstance(value, str):
@@ -224,13 +224,13 @@ class _Reader:
             return str(self._file(place, key, value))
         return value
 
-    def _inits(self, place: str, value: Any) -> Any:
-        """Starting points; paths are relative to this file."""
+    def _values(self, place: str, key: str, value: Any) -> Any:
+        """Values by name, or files of them; paths are relative to this file."""
         if isinstance(value, list | tuple):
-            return [self._inits(place, one) for one in value]
+            return [self._values(place, key, one) for one in value]
         if isinstance(value, Mapping):
             return plain(value)
-        return str(self._file(place, "inits", value)) if isinstance(value, str) else value
+        return str(self._file(place, key, value)) if isinstance(value, str) else value
 
     def _plan(
         self, place: str, settings: Mapping[str, Any], options: Mapping[str, Any], engine: Any

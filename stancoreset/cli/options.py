@@ -21,6 +21,7 @@ _METAVARS = {
     "draws": "S",
     "candidates": "M",
     "inits": "FILE",
+    "policy": "FILE",
     "engine_output_dir": "DIR",
 }
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from stancoreset.policy import Policy
 from stancoreset.reference import Reference, small_size
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset
 
-__all__ = ["MAY_MIX", "all_rows", "are_few", "stand_for_themselves"]
-
-#: Largest R̂ of chains that may agree when they are a few times as long.
-MAY_MIX = 1.5
+__all__ = ["all_rows", "are_few", "stand_for_themselves"]
 
 
 def are_few(full: FullData) -> bool:
@@ -24,9 +22,10 @@ def are_few(full: FullData) -> bool:
     return full.passes.stored is None and small_size(full) == full.n_obs
 
 
-def stand_for_themselves(full: FullData, reference: Reference) -> bool:
+def stand_for_themselves(full: FullData, reference: Reference, policy: Policy) -> bool:
     """Whether no quadratic settles, and NUTS on all rows will end."""
-    return bool(reference.unsettled) and are_few(full) and reference.rhat <= MAY_MIX
+    may_agree = reference.rhat <= policy.chains_may_agree
+    return bool(reference.unsettled) and are_few(full) and may_agree
 
 
 def all_rows(full: FullData, reference: Reference) -> Coreset:

@@ -22,6 +22,7 @@ from stancoreset.engines import BoundModel, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.model.session import Session
 from stancoreset.model.view import held_once, of_psi
+from stancoreset.policy import Policy
 from stancoreset.reference import (
     MOST_HYPERPARAMETERS,
     CollapsedDraws,
@@ -58,19 +59,6 @@ _log = logging.getLogger(__name__)
 
 #: The method of references that consist of independent draws of prior × quadratic.
 COLLAPSED = "settled"
-# Rows of the subsample: at least, and for each parameter; a larger share of all rows saves nothing.
-_SUBSAMPLE, _ROWS_PER_PARAMETER, _FEWER = 20_000, 30, 4
-# Turns on the subsample and on all rows, and the largest move of a mean that is none, in sds.
-_TURNS, _STILL = 6, 0.2
-# What the quadratic may leave of L at its draws, in nats: of the last turn, and for rows to mend.
-_SPREAD, _FOR_ROWS = 0.3, 1.5
-# Draws of a turn and of the reference, and those at which L is looked at.
-_SEARCH, _DRAWS, _LOOKED_AT = 400, 1_200, 100
-# Least rows of a climb, and climbs from random points.
-_CLIMBED, _CLIMBS = 5_000, 3
-# Nats within which an end is as high as the highest, and by which it lies above the quadratic there
-# if it is a mode of its own.
-_AS_HIGH, _UNKNOWN = 20.0, 10.0
 # Largest whitened slope at the end of a climb, its iterations, and those before in no units.
 _SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
 # Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
@@ -106,15 +94,17 @@ class _Search:
     seen: Callable[[Float], Float]
     bending: NDArray[np.bool_] = field(repr=False)
     seed: int
+    policy: Policy
 
     def rows(self, whole: FullData, least: int) -> int:
         """Rows of a subsample of at least so many, or all if it would hardly be smaller."""
-        size = max(least, _ROWS_PER_PARAMETER * self.full.n_params)
-        return size if _FEWER * size <= whole.n_obs else whole.n_obs
+        size = max(least, self.policy.rows_per_parameter * self.full.n_params)
+        return size if 4 * size <= whole.n_obs else whole.n_obs
 
     def climbed(self, rows: FullData) -> int:
         """Rows of the first climb, or all that there are."""
-        return min(max(_CLIMBED, _ROWS_PER_PARAMETER * self.full.n_params), rows.n_obs)
+        each = self.policy.rows_per_parameter
+        return min(max(self.policy.climb_rows, each * self.full.n_params), rows.n_obs)
 
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
         """Prior × the quadratic of an expansion."""
@@ -146,7 +136,7 @@ class _Search:
         seed = start_seed(self.seed, 1)  # of all turns, so that their noise is no move
         inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
         _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
-        count = _DRAWS if final else _SEARCH
+        count = self.policy.reference_draws if final else self.policy.search_draws
         collapsed = sample_collapsed(
             density,
             inner,
@@ -176,7 +166,9 @@ class _Search:
         hessian = Hessians(self.prior.param_names)
         gradient = self.prior.log_density_gradient
         own = hessian.at(gradient, start, np.ones(len(start)))
-        noise = np.random.default_rng([self.seed, 107]).standard_normal((_LOOKED_AT, len(start)))
+        noise = np.random.default_rng([self.seed, 107]).standard_normal(
+            (self.policy.looked_at, len(start))
+        )
         width = _wide(-own.diagonal())
         width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
         psi = self.seen(start + width * noise)
@@ -188,7 +180,12 @@ class _Search:
 
 
 def collapsed_reference(
-    session: Session, checked: StanData, full: FullData, count: int, seed: int
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    count: int,
+    seed: int,
+    policy: Policy,
 ) -> Reference:
     """Find a reference by turns of quadratic and collapsed sampler.
 
@@ -201,17 +198,18 @@ def collapsed_reference(
     count : int
         Least number of the reference's draws that are evaluated on all rows.
     seed : int
+    policy : Policy
 
     Raises
     ------
     StancoresetError
         If no parameters are Gaussian given a few others, or the turns do not settle.
     """
-    with _searching(session, checked, full, seed) as search:
+    with _searching(session, checked, full, seed, policy) as search:
         whole = session.seen_data(checked)
         start = _prior_mode(search.prior, search.bending)
         rough = _rough_mode(search, whole, start)
-        few = search.rows(whole, _SUBSAMPLE)
+        few = search.rows(whole, policy.subsample_rows)
         if few == whole.n_obs:
             return _on_all(search, whole, _first(search, whole, rough, start), count)
         with _sampled(whole, few, seed) as some:
@@ -220,7 +218,7 @@ def collapsed_reference(
 
 
 def quadratic_of_likelihood(
-    session: Session, checked: StanData, full: FullData, seed: int
+    session: Session, checked: StanData, full: FullData, seed: int, policy: Policy
 ) -> tuple[Expansion, Float]:
     """Expand the log likelihood of all rows where it is highest, whatever the prior's shape.
 
@@ -231,6 +229,7 @@ def quadratic_of_likelihood(
         The full data.
     full : FullData
     seed : int
+    policy : Policy
 
     Returns
     -------
@@ -244,7 +243,7 @@ def quadratic_of_likelihood(
     StancoresetError
         If the likelihood has several modes, or no finite one.
     """
-    with _searching(session, checked, full, seed) as search:
+    with _searching(session, checked, full, seed, policy) as search:
         whole = session.seen_data(checked)
         start = _prior_mode(search.prior, search.bending)
         rough = _rough_mode(search, whole, start)
@@ -256,7 +255,7 @@ def quadratic_of_likelihood(
 def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
     """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
     before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn, None, final=False)
-    for _ in range(_TURNS):
+    for _ in range(search.policy.turns):
         moved = _moved(before, turn)
         _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
         if moved <= np.sqrt(n_obs / some.n_obs - 1):
@@ -272,18 +271,19 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     """The reference, from turns on all rows: after the first one draws are a reference's."""
     # Of groups that rows tell apart what is left is a sum over them.
     size = 1 if whole.blocks is None else whole.n_params
-    near, enough = in_dimensions(_SPREAD, size), in_dimensions(_FOR_ROWS, size)
+    policy = search.policy
+    near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
     before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, None, final=False)
-    for _ in range(_TURNS):
+    for _ in range(policy.turns):
         before, turn = (
             turn,
             search.turn(_quadratic(search, whole, turn.psi), turn, None, final=True),
         )
-        looked_at = finite_log_likelihood(whole, turn.psi[:_LOOKED_AT])
+        looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
         here = of_psi(turn.psi, looked_at, whole, search.seed)
         gap, moved = turn.expansion.gap(here), _moved(before, turn)
         _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
-        if gap <= near or (moved <= _STILL and gap <= enough):
+        if gap <= near or (moved <= policy.still and gap <= enough):
             break
     else:
         raise ReferenceFitError(
@@ -300,10 +300,13 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
 
 
 @contextmanager
-def _searching(session: Session, checked: StanData, full: FullData, seed: int) -> Iterator[_Search]:
+def _searching(
+    session: Session, checked: StanData, full: FullData, seed: int, policy: Policy
+) -> Iterator[_Search]:
     """What a search needs, with the prior bound while it lasts."""
     with _without_rows(session, checked) as (prior, seen):
-        yield _Search(session, checked, full, prior, seen, _bending(prior, seen, seed), seed)
+        bending = _bending(prior, seen, seed)
+        yield _Search(session, checked, full, prior, seen, bending, seed, policy)
 
 
 @contextmanager
@@ -418,9 +421,9 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     ReferenceFitError
         If two ends are as high as each other, and apart.
     """
-    size = search.climbed(whole)
-    rng = np.random.default_rng([search.seed, 103])
-    others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (_CLIMBS, len(start)))
+    size, climbs = search.climbed(whole), search.policy.climbs
+    apart, rng = search.policy.mode_height, np.random.default_rng([search.seed, 103])
+    others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (climbs, len(start)))
     # Scales are held: as parameters of ψ they are what the prior says, not the rows.
     points = np.where(search.bending, start, np.reshape(others, (-1, len(start))))
     (first,), points = search.finite(start[None]), search.seen(points)
@@ -432,7 +435,7 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
         points = points[[_is_inside(ridged, point) for point in points]]
         # The curvature at the top says nothing of what is far from it.
         nearer = [climb(ridged.at, p, slope=_SLOPE, max_iter=_STRETCH).theta for p in points]
-        for _ in range(1 + _CLIMBS):
+        for _ in range(1 + climbs):
             known = gaussian_at(top, ridged.precision(top), few.param_names)
             if not nearer:
                 return known
@@ -449,11 +452,11 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
             expected = 0.5 * np.sum(ends**2, axis=1) - ends @ slope
             _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
             highest = int(np.argmin(lower))
-            if lower[highest] >= -_UNKNOWN:
+            if lower[highest] >= -apart:
                 break
             # The climb from the prior's mode had ended on its way.
             nearer, top = [top, *there], ascend(ridged, there[highest])
-        if np.any((lower <= _AS_HIGH) & (expected > lower + _UNKNOWN)):
+        if np.any((lower <= 2 * apart) & (expected > lower + apart)):
             raise ReferenceFitError("the likelihood has several modes")
     return known
 
@@ -491,7 +494,7 @@ def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
     if not likelihood.no_series(rows):
         here = of_psi(psi, np.zeros(len(psi)), rows, search.seed)
         return likelihood.expand(rows, here, exact=True)
-    looked_at = finite_log_likelihood(rows, psi[:_LOOKED_AT])
+    looked_at = finite_log_likelihood(rows, psi[: search.policy.looked_at])
     here = of_psi(psi, looked_at, rows, search.seed)
     return likelihood.expand(rows, here, PAIRS, bent=True)
 

@@ -23,63 +23,61 @@ from dataclasses import replace
 from typing import Any
 
 from stancoreset.engines import NUTS
+from stancoreset.policy import Policy
 from stancoreset.posterior import arviz
 
-__all__ = ["MARGIN", "MOST_LONGER", "factor", "grown", "kept", "lengthened", "room"]
+__all__ = ["factor", "grown", "kept", "lengthened", "room"]
 
-#: Largest factor by which chains grow at once, and what they get beyond their need: short chains
-#: estimate their own error badly.
-MOST_LONGER, MARGIN = 10.0, 1.25
-# Chains stay as they are if they need more than this multiple of their largest length.
-_HOPELESS = 3.0
-# Largest factor by which warm-up grows with longer chains.
-_WARMER = 3
-# Largest number of transitions of all chains; of values in their draws (160 MB, but up to twice the
-# first ones'); and draws that are kept however many values they have, ten times those needed.
-_MOST_DRAWS, _MOST_NUMBERS, _KEPT = 100_000, 20_000_000, 4_000
+# Draws that are kept however many values they have: cmdstanpy's default.
+_KEPT = 4_000
 
 
-def room(transitions: float) -> float:
+def room(transitions: float, policy: Policy) -> float:
     """The largest factor by which chains of so many transitions, all together, may grow."""
-    return _MOST_DRAWS / max(1, transitions)
+    return policy.most_transitions / max(1, transitions)
 
 
-def factor(needed: float, room: float = MOST_LONGER) -> float:
+def factor(needed: float, room: float, policy: Policy) -> float:
     """The growth of chains that need to be so many times as long.
 
-    It is 1 if they are long enough, or if that is hopeless.
+    It is 1 if they are long enough, or if that is hopeless: if even three times as much as there
+    is room for would not be enough.
 
-    >>> factor(1.6), factor(20.0), factor(2.0, room=1.5), factor(2.0, room=0.5), factor(0.9)
-    (2.0, 10.0, 1.5, 1.0, 1.0)
+    >>> [factor(needed, 10.0, Policy()) for needed in (0.9, 1.6, 20.0, 40.0)]
+    [1.0, 2.0, 10.0, 1.0]
+    >>> factor(2.0, 1.5, Policy()), factor(2.0, 0.5, Policy())
+    (1.5, 1.0)
     """
-    if not 1 < needed <= _HOPELESS * room:
+    if not 1 < needed <= policy.unmixed_longer * room:
         return 1.0
-    return max(1.0, min(MARGIN * needed, MOST_LONGER, room))
+    return max(1.0, min(policy.longer_margin * needed, policy.most_longer, room))
 
 
-def lengthened(nuts: NUTS, longer: float, posterior: Any, *, warmer: bool) -> NUTS:
+def lengthened(nuts: NUTS, longer: float, posterior: Any, policy: Policy, *, warmer: bool) -> NUTS:
     """The options of chains that are so many times as long, with draws like a posterior's.
 
     In memory longer chains of thousands of parameters keep every second draw, or fewer, but no
     fewer draws than the shorter ones. If `warmer`, their warm-up is longer too.
     """
     if warmer and longer > 1:
-        nuts = replace(nuts, iter_warmup=math.ceil(min(longer, _WARMER) * nuts.warmup))
-    bounded = math.ceil(longer / kept(posterior, nuts.chains * nuts.draws))
+        warm = min(longer, policy.unmixed_longer)
+        nuts = replace(nuts, iter_warmup=math.ceil(warm * nuts.warmup))
+    bounded = math.ceil(longer / kept(posterior, policy, nuts.chains * nuts.draws))
     every = nuts.keep_every * max(1, min(bounded, math.floor(longer)))
     return replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling), keep_every=every)
 
 
-def kept(posterior: Any, draws: int | None = None) -> float:
+def kept(posterior: Any, policy: Policy, draws: int | None = None) -> float:
     """The largest factor by which the number of draws may grow.
 
     It is that of a posterior's own draws, or of so many like them.
     """
     variables = arviz.variables_of(posterior).values()
-    own = next((v.shape[0] * v.shape[1] for v in variables), _MOST_DRAWS)
+    own = next((v.shape[0] * v.shape[1] for v in variables), policy.most_transitions)
     draws = own if draws is None else draws
     numbers = max(1.0, sum(v.size for v in variables) * draws / own)
-    return max(1.0, min(_MOST_DRAWS / draws, max(_MOST_NUMBERS / numbers, _KEPT / draws)))
+    most = max(policy.most_numbers / numbers, _KEPT / draws)
+    return max(1.0, min(policy.most_transitions / draws, most))
 
 
 def grown(settings: Mapping[str, Any], nuts: NUTS) -> float:

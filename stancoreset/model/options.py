@@ -6,12 +6,13 @@ selection algorithms define and document them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from stancoreset.engines import NUTS, Metric
 from stancoreset.model.plan import Candidates, ProjectionName, Selection
+from stancoreset.policy import Policy
 from stancoreset.progress import Stages
 
 __all__ = ["FitOptions", "MergeOptions", "MethodOptions", "NUTSOptions", "SampleOptions"]
@@ -89,6 +90,7 @@ class MergeOptions(NUTSOptions, MethodOptions, total=False):
     selection: Selection | None
     control_variate: bool
     engine_output_dir: str | Path | None
+    policy: Policy | Mapping[str, float] | str | Path | None
     stages: Stages | None
 
 

@@ -33,6 +33,7 @@ from stancoreset.errors import OptionError, SolverError
 from stancoreset.model.in_the_loop import check_options, needs_mode
 from stancoreset.model.refinement import MAX_ROUNDS
 from stancoreset.model.sizes import AUTO
+from stancoreset.policy import Policy, policy_of
 from stancoreset.posterior import LEAST_DRAWS
 from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import METHODS as REFERENCES
@@ -247,7 +248,14 @@ class Plan:
         "keep the chains' CSV files, as CmdStan writes them, in DIR, of longer chains in "
         "DIR/longer_1, …, of further rounds in DIR/round_1, …",
     )
+    policy: Policy = option(
+        None,
+        "tuned numbers of the fit: a JSON file of values by name, see stancoreset.Policy",
+    )
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", policy_of(self.policy))
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> Plan:
@@ -344,6 +352,7 @@ class Plan:
             "seed": self.seed,
             **self.nuts.settings(),
             **({} if self.inits is None else {"inits": recorded_inits(self.inits)}),
+            **({"policy": self.policy.changes} if self.policy.changes else {}),
             **self.options,
         }
 

@@ -20,8 +20,15 @@ from numbers import Real
 from typing import Any, get_args
 
 from stancoreset.checks import check_flag, check_is, check_whole
-from stancoreset.model.lengths import MARGIN, MOST_LONGER, factor
-from stancoreset.posterior import HELDOUT_CERTIFIED, RHAT_MIXED, Certificate, Verdict
+from stancoreset.model.lengths import factor
+from stancoreset.policy import Policy
+from stancoreset.posterior import (
+    ESS_CORRECTED,
+    HELDOUT_CERTIFIED,
+    RHAT_MIXED,
+    Certificate,
+    Verdict,
+)
 from stancoreset.selection import Coreset
 
 __all__ = [
@@ -50,25 +57,9 @@ LONGER_CHAINS = "longer chains"
 SMALLER_STEPS = "smaller steps"
 #: The action that moves the draws of a rejected posterior.
 MATCHING = "moment matching"
-# How many times steps may become smaller.
+# How many times steps may become smaller: with the metric that is known, then with a new one.
 _SMALLER = 2
-# How many times chains may become longer, and by which factors: at least three if they disagree.
-_LENGTHENED, _UNMIXED_LONGER = 4, 3.0
-# Chains are lengthened again unless their effective size, which is noisy, has fallen below this
-# share of the last one: then they have found a part that shorter chains had missed. A shortfall
-# within the margin is noise, and a last piece mends it.
-_HELPED = 0.9
-# Chains become longer beside what the weights move before own draws are tried, up to this factor.
-_LITTLE_LONGER = 2.0
-# Chains with a larger R̂ lie in several modes, if so few of their draws are effective.
-_APART, _FEW = 1.2, 0.1
-# Own draws are used again only if they have raised the effective sample size by this factor.
-_WORTHWHILE = 1.5
 _REFERENCES = ("pilot", "pathfinder")
-# Rows, draws and candidates grow by this factor; rows up to this multiple of the first size.
-_GROWTH = 2
-_MAX_GROWTH = 8
-_MAX_DRAWS = 4_000
 #: From the worst to the best.
 _VERDICTS = get_args(Verdict)
 
@@ -203,7 +194,8 @@ def next_change(
     candidates: int,
     n_obs: int,
     max_rounds: int,
-    room: float = MOST_LONGER,
+    room: float,
+    policy: Policy,
 ) -> Change | None:
     """The change after these rounds; None if one is certified or `max_rounds` are done.
 
@@ -211,98 +203,106 @@ def next_change(
     chains may grow.
 
     >>> first = Round(0, "first pass", "laplace", 100, 250, 0.02, 1.2, 40.0, 1000, 0, "rejected", 3)
-    >>> next_change([first], 20_000, 100_000, 5).reference
+    >>> next_change([first], 20_000, 100_000, 5, 10.0, Policy()).reference
     'own draws'
     """
     last = rounds[-1]
-    if last.verdict == "certified" or len(rounds) >= max_rounds or _drift_apart(rounds):
+    if last.verdict == "certified" or len(rounds) >= max_rounds or _drift_apart(rounds, policy):
         return None
-    change = _change(rounds, candidates, n_obs, room)
+    change = _change(rounds, candidates, n_obs, room, policy)
     # Larger selections may end at as few rows: from the same draws they would end there again.
     same = len(rounds) > 1 and best_round(rounds) == best_round(rounds[:-1])
     repeats = change is not None and change.grows and change.action == last.action
     return None if same and repeats else change
 
 
-def _change(rounds: Sequence[Round], candidates: int, n_obs: int, room: float) -> Change | None:
+def _change(
+    rounds: Sequence[Round], candidates: int, n_obs: int, room: float, policy: Policy
+) -> Change | None:
     """The change that the last round's failure asks for; None if all have been tried."""
     last, first = rounds[-1], rounds[0]
     if last.unmixed:  # other rows do not help
-        return _longer_chains(rounds, room)
+        return _longer_chains(rounds, room, policy)
     if last.diverged and sum(r.action == SMALLER_STEPS for r in rounds) < _SMALLER:
         return Change(SMALLER_STEPS, last.reference, {})
     tried = [r.reference for r in rounds]
-    longer = factor(last.longer_beside, room)
-    if 1 < longer <= _LITTLE_LONGER:  # which costs less than other rows
+    longer = factor(last.longer_beside, room, policy)
+    if 1 < longer <= policy.round_growth:  # which costs less than other rows
         return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer)
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
         # In the wrong place no number of rows helps: look where the posterior is as well.
-        larger = _larger(last, first, candidates, n_obs)
+        larger = _larger(last, first, candidates, n_obs, policy)
         return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
     if last.heldout_error > HELDOUT_CERTIFIED:
-        larger = _larger(last, first, candidates, n_obs)
+        larger = _larger(last, first, candidates, n_obs, policy)
         if larger["size"] > last.size:
             return Change(
                 f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True
             )
-    elif last.reference != OWN_DRAWS or last.ess >= _WORTHWHILE * rounds[-2].ess:
-        kept = {"size": last.size, "draws": max(last.draws, 1_000)}
+    elif last.reference != OWN_DRAWS or policy.improvement * last.ess >= rounds[-2].ess:
+        kept = {"size": last.size, "draws": max(last.draws, policy.reference_draws)}
         return Change("own draws as reference", OWN_DRAWS, kept)
     if longer > 1:  # where own draws did not help
         return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer)
     for name in _REFERENCES:
         if name not in tried:
             return Change(f"{name} as reference", name, {"size": last.size, "draws": last.draws})
-    larger = _larger(last, first, candidates, n_obs)
+    larger = _larger(last, first, candidates, n_obs, policy)
     if larger["size"] > last.size:
         return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
     return None
 
 
 def next_gaussian(
-    rounds: Sequence[Round], max_rounds: int, room: float = MOST_LONGER
+    rounds: Sequence[Round], max_rounds: int, room: float, policy: Policy
 ) -> Change | None:
     """The change after rounds of draws from a Gaussian: more draws, or another Gaussian."""
     last = rounds[-1]
     if last.verdict == "certified" or len(rounds) >= max_rounds:
         return None
     if last.unmixed:
-        return _longer_chains(rounds, room)
+        return _longer_chains(rounds, room, policy)
     if all(r.reference != "gaussian_vi" for r in rounds):
         return Change("Gaussian variational fit as reference", "gaussian_vi", {})
     return None
 
 
-def _drift_apart(rounds: Sequence[Round]) -> bool:
+def _drift_apart(rounds: Sequence[Round], policy: Policy) -> bool:
     """Whether chains disagree, twice and ever more, at draws that the full data refuse."""
     if len(rounds) < 2:
         return False
     before, last = rounds[-2:]
-    refused = all(r.rhat > _APART and r.ess < _FEW * r.n_draws for r in (before, last))
-    return refused and last.rhat >= before.rhat
+    apart = all(r.rhat > policy.chains_agree for r in (before, last))
+    refused = all(r.ess < ESS_CORRECTED * r.n_draws for r in (before, last))
+    return apart and refused and last.rhat >= before.rhat
 
 
-def _longer_chains(rounds: Sequence[Round], room: float) -> Change | None:
+def _longer_chains(rounds: Sequence[Round], room: float, policy: Policy) -> Change | None:
     """Chains as long as their error requires; None if longer ones did not help."""
     last = rounds[-1]
     done = sum(r.action == LONGER_CHAINS for r in rounds)
-    helps = done < _LENGTHENED and (last.short or last.rhat > RHAT_MIXED)
+    helps = done < policy.repeats and (last.short or last.rhat > RHAT_MIXED)
     if last.action == LONGER_CHAINS:  # smaller steps are another sampler, to which nothing compares
-        little = last.short and last.longer <= MARGIN
-        helps = helps and (little or last.ess_bulk >= _HELPED * rounds[-2].ess_bulk)
+        little = last.short and last.longer <= policy.longer_margin
+        # Chains that are worth less than shorter ones have found a part that these had missed.
+        helps = helps and (little or last.ess_bulk >= policy.improvement * rounds[-2].ess_bulk)
     if done and not helps:
         return None
-    longer = factor(last.longer, room)
+    longer = factor(last.longer, room, policy)
     if not last.short:  # chains that disagree cannot estimate their own error
-        longer = max(longer, min(_UNMIXED_LONGER, room))
+        longer = max(longer, min(policy.unmixed_longer, room))
     return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer) if longer > 1 else None
 
 
-def _larger(last: Round, first: Round, candidates: int, n_obs: int) -> dict[str, int]:
+def _larger(
+    last: Round, first: Round, candidates: int, n_obs: int, policy: Policy
+) -> dict[str, int]:
+    """Numbers of rows, draws and candidates that have grown, rows at most three times in all."""
+    growth, most = policy.round_growth, policy.round_growth * policy.most_selection_draws
     return {
-        "size": min(n_obs, _GROWTH * last.size, _MAX_GROWTH * first.size),
-        "draws": min(_MAX_DRAWS, max(1_000, _GROWTH * last.draws)),
-        "candidates": min(n_obs, _GROWTH * candidates),
+        "size": int(min(n_obs, growth * last.size, growth**3 * first.size)),
+        "draws": int(min(most, max(policy.reference_draws, growth * last.draws))),
+        "candidates": int(min(n_obs, growth * candidates)),
     }
 
 

@@ -54,16 +54,10 @@ __all__ = ["Rounds", "influential_rows"]
 
 # Random candidates per row that is added for its influence.
 _INFLUENTIAL = 10
-# Reference draws at which their influence is measured.
-_LOOKED_AT = 32
 # What a Gaussian without rows does where the posterior has no mode.
 _NO_LAPLACE = "Gaussian variational fit as reference, for there is no Laplace fit"
 # Errors that rows without a finite log likelihood cause.
 _OF_ROWS = (CertificateError, ControlError, EngineError, ReferenceFitError)
-# Factor by which smaller steps bring adapt_delta closer to one.
-_CLOSER = 10
-# How many times smaller steps keep a metric known beforehand.
-_METRIC_KEPT = 1
 
 
 @dataclass(frozen=True)
@@ -212,17 +206,17 @@ class Rounds:
         actions = [change.action, *(a.round.action for a in attempts)]
         nuts = asked.nuts
         smaller = actions.count(SMALLER_STEPS)
-        if 0 < smaller <= _METRIC_KEPT and self._keeps_dense_metric(attempts):
-            nuts = careful(nuts)
+        if smaller == 1 and self._keeps_dense_metric(attempts):
+            nuts = careful(nuts, asked.policy)
         elif smaller:
             # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
             closer = smaller + self._were_careful(attempts)
-            delta = 1 - (1 - nuts.delta) / _CLOSER**closer
+            delta = 1 - (1 - nuts.delta) / 10**closer
             nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
         if longer > 1:
             warmer = not self._keeps_metric(attempts)
-            nuts = lengthened(nuts, longer, attempts[0].posterior, warmer=warmer)
+            nuts = lengthened(nuts, longer, attempts[0].posterior, asked.policy, warmer=warmer)
         settings["nuts"] = nuts
         if asked.engine_output_dir is not None and attempts:
             below = Path(asked.engine_output_dir) / f"round_{len(attempts)}"
@@ -325,7 +319,8 @@ class Rounds:
         session, checked = self.pipeline.session, self.pipeline.checked
         candidates = plan.selection.number or default_candidates(session.program.n_obs(checked), 0)
         count = max(1, candidates // _INFLUENTIAL)
-        return influential_rows(session, checked, best.coreset, best.reference.draws, count)
+        few = best.reference.draws[: plan.policy.looked_at]
+        return influential_rows(session, checked, best.coreset, few, count)
 
     def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
         plan = self.pipeline.plan
@@ -333,10 +328,11 @@ class Rounds:
             return None
         rounds = [a.round for a in attempts]
         if plan.is_gaussian:
-            return next_gaussian(rounds, plan.max_rounds, kept(attempts[-1].posterior))
+            most = kept(attempts[-1].posterior, plan.policy)
+            return next_gaussian(rounds, plan.max_rounds, most, plan.policy)
         candidates = plan.selection.number or default_candidates(full.n_obs, rounds[-1].size)
-        most = room(rounds[-1].n_transitions * rounds[-1].thin)
-        change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, most)
+        most = room(rounds[-1].n_transitions * rounds[-1].thin, plan.policy)
+        change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, most, plan.policy)
         # Selection in the loop uses no reference that could be replaced.
         fixed = self.same_rows or plan.method in IN_THE_LOOP
         other_rows = change is not None and change.action != LONGER_CHAINS
@@ -364,19 +360,18 @@ def influential_rows(
 ) -> NDArray[np.int64]:
     """The `count` rows that a random pool of candidates should contain, in ascending order.
 
-    With r_s = L(θ_s) − L_w(θ_s), centred, over the first few draws θ_s (S, P), the score of row n
+    With r_s = L(θ_s) − L_w(θ_s), centred, over the draws θ_s (S, P), the score of row n
     is |Σ_s r_s L_n(θ_s)|: the rate at which the coreset's error changes with the row's weight. None
     are returned if the rows are on disk, because each would have to be read.
     """
     if not isinstance(checked, dict):
         return np.zeros(0, dtype=np.int64)
-    few = draws[:_LOOKED_AT]
     full = session.full_data(checked)
-    residual = full.log_likelihood(few) - session.coreset_log_likelihood(checked, coreset, few)
+    residual = full.log_likelihood(draws) - session.coreset_log_likelihood(checked, coreset, draws)
     residual = residual - residual.mean()
-    full.passes.add(densities=len(few))
+    full.passes.add(densities=len(draws))
     scores = np.empty(full.n_obs)
-    for rows, log_lik in session.row_log_lik(checked, few):
+    for rows, log_lik in session.row_log_lik(checked, draws):
         scores[rows] = np.abs(residual @ log_lik)
     scores = np.where(np.isfinite(scores), scores, 0.0)
     chosen = np.argpartition(-scores, min(count, full.n_obs) - 1)[:count]

@@ -12,6 +12,7 @@ draws of the full posterior.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,11 +25,12 @@ from stancoreset.engines import (
     StanData,
 )
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
-from stancoreset.model.all_rows import MAY_MIX, are_few, stand_for_themselves
+from stancoreset.model.all_rows import are_few, stand_for_themselves
 from stancoreset.model.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.model.session import Session
 from stancoreset.model.view import held_once, of_psi, view_of
 from stancoreset.model.without_rows import WithoutRows
+from stancoreset.policy import Policy
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.reference import (
     Reference,
@@ -43,41 +45,13 @@ from stancoreset.reference import (
 from stancoreset.rows import FullData
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["SETTLED", "SETTLING_ITERATIONS", "Settling"]
+__all__ = ["SETTLED", "Settling", "iterations_of"]
 
 _log = logging.getLogger(__name__)
 
 #: The method of references that consist of draws from prior times quadratic.
 SETTLED = "settled"
 
-# NUTS runs of prior times quadratic.
-_TURNS = 6
-# Draws are those of the full posterior if their log importance weights have this spread.
-_SPREAD = 0.3
-# Or if the spread has stopped falling, and is not too large for rows to mend.
-_STILL, _FOR_ROWS = 0.8, 1.5
-# Above this spread the draws are not near the posterior.
-_FAR = 5.0
-# Largest R̂ of chains whose draws are used.
-_MIXED = 1.2
-# A Laplace fit whose quadratic leaves no more than this is left as it is.
-_GOOD = 0.1
-# Draws at which the spread is measured, of those that NUTS makes.
-_LOOKED_AT = 100
-# Iterations of each chain in a turn, and its largest tree depth: its draws say where the next
-# quadratic belongs, and chains on their way there go on in the next turn.
-_WARMUP, _TURN, _DEPTH = 75, 100, 6
-# The same of the run whose draws are the reference; how much longer it may become until its chains
-# agree.
-_SAMPLING, _DEEPER, _LONGER = 300, 7, 3
-#: Iterations of each chain in a search of three turns, which most are, and its long run.
-SETTLING_ITERATIONS = 3 * (_WARMUP + _TURN) + _WARMUP + _SAMPLING
-# What a quadratic leaves at which the next turn is most often the last, and is long at once.
-_SOON = 2.0
-# Of the way to the next quadratic, the share that is gone where the whole way made it worse.
-_SHORTER = 0.3
-# Share of divergent transitions above which the posterior's chains take smaller steps.
-_MANY = 0.005
 # Difference of two gradients, as a share of them, that is none.
 _ROUNDING = 1e-9
 
@@ -97,6 +71,7 @@ class Settling:
     seed : int
     count : int
         Least number of the reference's draws that are evaluated.
+    policy : Policy
     """
 
     session: Session
@@ -105,6 +80,7 @@ class Settling:
     nuts: NUTS
     seed: int
     count: int
+    policy: Policy
 
     def instead_of(self, fit: Callable[[], Reference], *, collapses: bool) -> Reference:
         """Settled draws, or the reference that `fit` makes, with the reason why not.
@@ -117,7 +93,7 @@ class Settling:
         if collapses and (self.session.likelihood is not self.session or self._are_scaled):
             try:
                 return collapsed_reference(
-                    self.session, self.checked, self.full, self.count, self.seed
+                    self.session, self.checked, self.full, self.count, self.seed, self.policy
                 )
             except StancoresetError as error:
                 reason = _clause(error)
@@ -137,12 +113,14 @@ class Settling:
             with suppress(StancoresetError):
                 near = fit_reference(self.full, "pilot", self.count, self.seed)
                 near = replace(near, unsettled=found.unsettled, elsewhere=found.elsewhere)
-                return near if stand_for_themselves(self.full, near) else found
+                return near if stand_for_themselves(self.full, near, self.policy) else found
         return found
 
     def _from_likelihood(self, by_chains: str) -> Reference:
         """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""
-        expansion, point = quadratic_of_likelihood(self.session, self.checked, self.full, self.seed)
+        expansion, point = quadratic_of_likelihood(
+            self.session, self.checked, self.full, self.seed, self.policy
+        )
         whole = self.session.seen_data(self.checked)
         best = self._long(whole, self._turns(whole, expansion, point[None]))
         return replace(self._reference(whole, best), by_chains=by_chains)
@@ -156,7 +134,7 @@ class Settling:
             view = view_of(self.session, self.checked, self.full, reference)
             expansion = view.session.expand(view.full, view.reference)
             gap = expansion.gap(view.reference)
-            if view.reference is reference and gap <= _GOOD:
+            if view.reference is reference and gap <= self.policy.error_goal:
                 return reference
             if reference.method == "pilot" and are_few(self.full):
                 self._require_near(gap, view.full)  # they are draws of all rows' posterior
@@ -168,7 +146,7 @@ class Settling:
 
     def _here(self, full: FullData, psi: Float) -> Reference:
         """A reference of values of ψ, the first of which are evaluated."""
-        looked_at = finite_log_likelihood(full, psi[:_LOOKED_AT])
+        looked_at = finite_log_likelihood(full, psi[: self.policy.looked_at])
         return of_psi(psi, looked_at, full, self.seed)
 
     @property
@@ -191,25 +169,26 @@ class Settling:
         ReferenceFitError
             If the draws are not near the posterior.
         """
+        policy, mendable = self.policy, _of_groups(self.policy.mendable, full)
         best: _Turn | None = None
         ahead: Expansion | None = None
         near: Float | None = None
         before, share = np.inf, 1.0
-        for turn in range(_TURNS):
+        for turn in range(policy.turns):
             if best is not None:
                 ahead = ahead or self.session.likelihood.expand(full, best.seen, PAIRS, bent=True)
                 expansion = best.expansion.towards(ahead, share)
                 inits, near = best.last, best.draws
             # The turn that is most likely the last one makes the reference's draws.
-            length = _SAMPLING if before <= _of_groups(_SOON, full) else _TURN
-            made = self._turn(full, expansion, inits, near, turn, length)
+            soon = before <= mendable
+            made = self._turn(full, expansion, inits, near, turn, self._length(long=soon))
             if best is None or made.gap < best.gap:
                 best, ahead, share = made, None, 1.0
             else:
-                share *= _SHORTER
+                share *= policy.backtrack
             # A quadratic that leaves more than its draws can tell is for the rows to complete.
-            still = _STILL * before <= made.gap <= _of_groups(_FOR_ROWS, full)
-            if made.gap <= _SPREAD or still:
+            still = policy.improvement * before <= made.gap <= mendable
+            if made.gap <= policy.near or still:
                 break
             before = made.gap
         assert best is not None
@@ -226,30 +205,31 @@ class Settling:
         ReferenceFitError
             If the chains do not agree, or the draws are not near the posterior.
         """
-        if best.length >= _SAMPLING and best.rhat <= _MIXED:
+        policy, long = self.policy, self._length(long=True)
+        if best.length >= long and best.rhat <= policy.chains_agree:
             return best
-        for length in (_SAMPLING, _SAMPLING, _LONGER * _SAMPLING):
-            if length > _SAMPLING and not best.rhat <= MAY_MIX:
+        for length in (long, long, math.ceil(policy.unmixed_longer * long)):
+            if length > long and not best.rhat <= policy.chains_may_agree:
                 break
-            made = self._turn(full, best.expansion, best.last, best.draws, _TURNS, length)
-            stays = made.gap <= max(_SPREAD, best.gap / _STILL)
-            if stays and made.rhat <= _MIXED:
+            made = self._turn(full, best.expansion, best.last, best.draws, policy.turns, length)
+            stays = made.gap <= max(policy.near, best.gap / policy.improvement)
+            if stays and made.rhat <= policy.chains_agree:
                 break
             best = made
             if not stays:
                 here = self.session.likelihood.expand(full, made.seen, PAIRS, bent=True)
                 best = replace(made, expansion=here)
-        if not made.rhat <= _MIXED:
+        if not made.rhat <= policy.chains_agree:
             raise ReferenceFitError(
                 f"the chains of prior times quadratic disagree (R̂ is {made.rhat:.3g}, expected at "
-                f"most {_MIXED:g}): it may be improper, or have several modes"
+                f"most {policy.chains_agree:g}): it may be improper, or have several modes"
             )
         self._require_near(made.gap, full)
         return made
 
     def _require_near(self, gap: float, full: FullData) -> None:
         """Refuse a quadratic that leaves too much for its draws to be near the posterior."""
-        most = _of_groups(_FAR, full)
+        most = _of_groups(self.policy.far, full)
         if not gap <= most:
             raise ReferenceFitError(
                 f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, "
@@ -268,12 +248,13 @@ class Settling:
         """Draws from prior times quadratic, `length` of each chain, in trees of limited depth."""
         session, chains = self.session, max(2, self.nuts.chains)  # R̂ of one chain says nothing
         seed = start_seed(self.seed, full.n_obs + turn)
+        depth = self.policy.turn_depth + (length >= self._length(long=True))
         nuts = NUTS(
             chains=chains,
-            iter_warmup=_WARMUP,
+            iter_warmup=self.policy.turn_warmup,
             iter_sampling=length,
             adapt_delta=self._delta(full),
-            max_treedepth=min(_DEPTH if length < _SAMPLING else _DEEPER, self.nuts.max_treedepth),
+            max_treedepth=min(depth, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
         without = WithoutRows(session, self.checked)
@@ -291,6 +272,11 @@ class Settling:
         gap = expansion.gap(seen)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
         return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged, length)
+
+    def _length(self, *, long: bool) -> int:
+        """Iterations of each chain in a turn that looks for the next place, or that is the last."""
+        draws = self.policy.reference_draws if long else self.policy.search_draws
+        return math.ceil(draws / max(2, self.nuts.chains))
 
     def _delta(self, full: FullData) -> float:
         """Target acceptance rate of the chains, which move all parameters, whatever rows see."""
@@ -310,7 +296,7 @@ class Settling:
             known = np.concatenate([known, finite_log_likelihood(whole, psi)])
         known = known - held_once(self.session, self.checked, full, whole, draws, known)
         found = of_evaluated(full, draws, known, SETTLED, self.seed)
-        return replace(found, diverged=last.diverged > _MANY)
+        return replace(found, diverged=last.diverged > self.policy.divergent_share)
 
 
 @dataclass(frozen=True)
@@ -345,6 +331,12 @@ class _Turn:
     rhat: float
     diverged: float
     length: int
+
+
+def iterations_of(policy: Policy) -> int:
+    """Iterations of each of four chains in a search of three turns, and in a last one."""
+    draws = 3 * policy.search_draws + policy.reference_draws
+    return 4 * policy.turn_warmup + draws // 4
 
 
 def _of_groups(spread: float, full: FullData) -> float:

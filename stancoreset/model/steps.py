@@ -46,10 +46,8 @@ from stancoreset.model.plan import (
 from stancoreset.model.projector import Projector, require_series, series_of
 from stancoreset.model.refinement import OWN_DRAWS, Change, Round
 from stancoreset.model.session import Session
-from stancoreset.model.settling import SETTLED, SETTLING_ITERATIONS, Settling
+from stancoreset.model.settling import SETTLED, Settling, iterations_of
 from stancoreset.model.sizes import (
-    ERROR_GOAL,
-    FIRST_SIZE,
     draws_to_select,
     further_draws,
     has_helped,
@@ -62,6 +60,7 @@ from stancoreset.model.sizes import (
 from stancoreset.model.view import View, view_of
 from stancoreset.model.without_rows import WithoutRows
 from stancoreset.parallel import available_cores
+from stancoreset.policy import Policy
 from stancoreset.posterior import RHAT_MIXED, Certificate, arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, fit_reference, from_rows
@@ -88,50 +87,15 @@ from stancoreset.stan import Labels
 
 __all__ = ["Attempt", "Pipeline", "careful"]
 
-# Largest standard deviation of a Laplace fit's log importance weights at which NUTS takes its
-# metric from it, and the number of draws for that: ten for each parameter of a dense one.
-_NEAR, _NEAR_DRAWS = 0.5, 2_000
-# Share to which more rows must bring the held-out error.
-_BETTER = 0.95
-# Candidates if the quadratic alone leaves at most this spread of the log likelihood; rows are
-# then selected by Hermite series, if they have such.
-_FEW_CANDIDATES, _SMALL_GAP = 2_000, 0.5
-# Seconds of a fit from which NUTS on all rows is considered, rows beyond which it is not, gradients
-# that tell what it takes, and iterations of Stan's warm-up.
-_PATIENCE, _MILLION, _TIMED, _WARMUP = 60.0, 1_000_000, 4, 1_000
-# How many times as many steps NUTS takes there as here, in the program's own coordinates and with a
-# metric that it has to find: of 4,105 parameters of two crossed factors 31 in place of 15.
-_MORE_STEPS = 2.0
-# Candidates that stand for all rows.
-_KERNEL = 1_000
-# Candidates of Hermite series for sizes that are searched for: as many as the largest has rows.
-_FEWEST = 1_000
-# Log likelihoods of rows at draws, for selection group by group: so many are evaluated, but at no
-# fewer draws than these, and so many are held in memory.
-_MOST_VALUES, _FEWEST_DRAWS = 50_000_000, 100
-# Variance of the log weights at which rows selected group by group are enough: their noise moves
-# one of thousands of means, the one that it moves most, by three times as much as a single one.
-_LOCAL_GOAL = 0.5 * ERROR_GOAL**2
-# Rows on disk whose series along shared coordinates and their own group's are held, about 1 GB;
-# more are selected on draws.
-_STREAMED = 5_000_000
-# Log densities of rows that their information may cost, as a share of the certificate's.
-_INFORMATION_SHARE = 0.005
-# Target acceptance of chains that know a dense metric, and whose posterior has funnels: on real
-# splines 21 to 30 divergent transitions of 4,000 became 2 to 12, in a fifth more time.
-_CAREFUL = 0.999
-# Steps of a trajectory in so many dimensions, beyond which they grow as the root of these: 15 were
-# seen with 500 and with 2,000 groups, 31 with 5,000 and 63 with 10,000.
-_STEPS, _STEPS_AT = 15, 1_000
-# How many times chains may run again before rows are read.
-_AGAIN = 4
+# Gradients that tell what one takes.
+_TIMED = 4
 # References whose draws are near the posterior.
 _NEAR_BY = (SETTLED, "draws", "pilot")
 
 
-def careful(nuts: NUTS) -> NUTS:
+def careful(nuts: NUTS, policy: Policy) -> NUTS:
     """The options with small steps, for a dense metric that is known."""
-    return replace(nuts, adapt_delta=_CAREFUL)
+    return replace(nuts, adapt_delta=policy.careful_delta)
 
 
 @dataclass(frozen=True)
@@ -251,7 +215,7 @@ class Pipeline:
         searched = settles and isinstance(plan.size, str)
         few = full.passes.stored is not None or without or searched
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
-        count = asked or initial_draws(plan.size, few=few)
+        count = asked or initial_draws(plan.size, plan.policy, few=few)
         with self.stages("reference", total=count) as tick:
             if settles and self.source is None:
                 self._foresee(full.n_params)
@@ -270,6 +234,7 @@ class Pipeline:
                 plan.nuts,
                 plan.seed,
                 count,
+                plan.policy,
             )
             return settling.instead_of(fit, collapses=plan.reference == "laplace")
 
@@ -277,24 +242,23 @@ class Pipeline:
         """Say early if chains will take long, by the time of a gradient without rows."""
         took = WithoutRows(self.session, self.checked).seconds()
         nuts = self.plan.nuts.completed(np.ones(1))
-        iterations = SETTLING_ITERATIONS + (nuts.iter_warmup or 0) + nuts.iter_sampling
+        iterations = iterations_of(self.plan.policy) + (nuts.iter_warmup or 0) + nuts.iter_sampling
         turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
-        steps = _STEPS * max(1.0, np.sqrt(dimensions / _STEPS_AT))
         self.stages.foresee(
             f"NUTS in {dimensions:,} dimensions",
-            took * steps * iterations * turns,
+            took * steps_in(dimensions) * iterations * turns,
             f"a gradient of the prior and a quadratic takes {1000 * took:,.0f} ms. One statement "
             "for the effects of all groups, in place of a loop, takes less; so do a smaller "
             "iter_sampling, and max_rounds=1",
         )
 
     def _foresee_all_rows(self, full: FullData, reference: Reference) -> None:
-        """Say early if NUTS on all rows will take long, with trajectories of rough coordinates."""
+        """Say early if NUTS on all rows will take long."""
         took, nuts = _timed(full, reference.draws), self.plan.nuts
         turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
         self.stages.foresee(
             f"NUTS on all {full.n_obs:,} rows",
-            took * _MORE_STEPS * _STEPS * (_WARMUP + nuts.iter_sampling) * turns,
+            took * steps_in(full.n_params) * (nuts.warmup + nuts.iter_sampling) * turns,
             f"no quadratic stands for them, because {reference.unsettled}; a smaller iter_sampling "
             "takes less",
         )
@@ -308,7 +272,7 @@ class Pipeline:
         """A reference of the chosen rows' posterior, in place of one that does not exist."""
         plan = self.plan
         assert self.chosen is not None
-        count = initial_draws(plan.size, few=full.passes.stored is not None)
+        count = initial_draws(plan.size, plan.policy, few=full.passes.stored is not None)
         with self.stages("reference", total=count) as tick:
             found = draws_of(self.session, self.checked, self.chosen, 2 * count, plan.seed)
             return from_rows(full, found, "draws", count, plan.seed, tick)
@@ -321,7 +285,7 @@ class Pipeline:
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
-        if self._searches and stand_for_themselves(full, reference):
+        if self._searches and stand_for_themselves(full, reference, plan.policy):
             self._foresee_all_rows(full, reference)
             return replace(
                 all_rows(full, reference),
@@ -377,7 +341,7 @@ class Pipeline:
         gap = np.inf if expansion is None else expansion.gap(reference)
         spare = 0 if reference.spare is None else len(reference.spare)
         most = len(reference.draws) + spare - min(HELDOUT_DRAWS, spare)
-        wanted = draws_to_select(gap, _norm(reference), most if settled else 0)
+        wanted = draws_to_select(gap, _norm(reference), most if settled else 0, plan.policy)
         if reference.spare is not None:
             wanted = min(wanted, most)
         if wanted <= len(reference.draws):
@@ -394,7 +358,7 @@ class Pipeline:
         whole = view.session.likelihood is view.session
         if not whole or len(view.reference.param_names) > MANY:
             return None
-        few = _INFORMATION_SHARE * CERTIFIED_DRAWS * view.full.n_obs
+        few = self.plan.policy.information_share * CERTIFIED_DRAWS * view.full.n_obs
         with self.stages("select"):
             return worth(
                 view.session,
@@ -451,7 +415,7 @@ class Pipeline:
                 expansion = view.expansion(exact=True)
                 # Rows of many groups mend more, each in its own group.
                 grouped = self._selects_locally(view) or self._is_crossed(view)
-                if grouped or expansion.gap(view.reference) <= _SMALL_GAP:
+                if grouped or expansion.gap(view.reference) <= self.plan.policy.near:
                     return expansion
         return view.expansion()
 
@@ -475,7 +439,7 @@ class Pipeline:
         if full.n_params >= MANY and (full.blocks is None or plan.method not in BY_GROUP):
             return False
         # Rows on disk are read for every pass.
-        here = full.passes.stored is None or _streams(full)
+        here = full.passes.stored is None or _streams(full, plan.policy)
         few = self._candidates(full, few=True) <= MAX_CANDIDATES
         return here and few and not session.no_series(full)
 
@@ -511,7 +475,7 @@ class Pipeline:
             with stages("project", total=HELDOUT_DRAWS) as tick:
                 projection = projector.first(HELDOUT_DRAWS, tick)
             best = coreset = self.select_size(projection, controlled)
-            while needs_draws(coreset, projection.n_draws):
+            while needs_draws(coreset, projection.n_draws, plan.policy):
                 more = self._more_draws(view, projection.n_draws)
                 if more is None:
                     break
@@ -520,7 +484,7 @@ class Pipeline:
                 before, coreset = coreset, self.select_size(projection, controlled)
                 if coreset.heldout_error < best.heldout_error:
                     best = coreset
-                if not has_helped(coreset, before):
+                if not has_helped(coreset, before, plan.policy):
                     break
         return best
 
@@ -535,7 +499,7 @@ class Pipeline:
         asked = self.plan.selection
         is_open = self._searches and not (asked.projection or asked.draws)
         gap, norm = expansion.gap(view.reference), _norm(view.reference)
-        return is_open and is_negligible(gap, norm)
+        return is_open and is_negligible(gap, norm, self.plan.policy)
 
     def _selects_locally(self, view: View) -> bool:
         """Whether rows are selected group by group."""
@@ -565,7 +529,8 @@ class Pipeline:
         plan, full = self.plan, view.full
         with self.stages("select"):
             count = full.passes.distinct or full.n_obs
-            size = min(count, FIRST_SIZE if isinstance(plan.size, str) else int(plan.size))
+            first = plan.policy.first_size
+            size = min(count, first if isinstance(plan.size, str) else int(plan.size))
             rng = np.random.default_rng([plan.seed, 53])
             chosen = np.sort(rng.choice(count, size, replace=False))
             rows = chosen if full.row_numbers is None else full.row_numbers[chosen]
@@ -581,6 +546,15 @@ class Pipeline:
                 norm=norm,
             )
 
+    @property
+    def _group_goal(self) -> float:
+        """Variance of the log weights at which rows selected group by group are enough.
+
+        Their noise moves one of thousands of means, the one that it moves most, by three times as
+        much as a single one.
+        """
+        return 0.5 * self.plan.policy.error_goal**2
+
     def _of_groups(self, view: View, expansion: Expansion) -> LocalSelection | None:
         """Rows of every group against what its own rows leave; None if draws are too few."""
         plan, full = self.plan, view.full
@@ -592,14 +566,15 @@ class Pipeline:
                 row_function(expected.kernel),
                 of_coefficients(expected.kernel, expected.q),
                 expected.q.blocks,
-                goal=_LOCAL_GOAL,
+                goal=self._group_goal,
                 size=size,
                 seed=plan.seed,
             )
         assert blocks is not None
         rows = full.passes.distinct or full.n_obs
-        draws = view.reference.draws[: max(_FEWEST_DRAWS, _MOST_VALUES // rows)]
-        if plan.selection.projection or len(draws) < _FEWEST_DRAWS:
+        fewest, most = plan.policy.looked_at, plan.policy.values_in_memory
+        draws = view.reference.draws[: max(fewest, most // rows)]
+        if plan.selection.projection or len(draws) < fewest:
             return None
         candidates = candidates_of(
             every_row(view.session, self.checked, full, len(draws)),
@@ -607,10 +582,10 @@ class Pipeline:
             blocks,
             expansion.centre,
             expansion.scale,
-            most=_MOST_VALUES,
+            most=most,
             seed=plan.seed,
         )
-        return select_on_draws(candidates, draws, blocks, goal=_LOCAL_GOAL, size=size)
+        return select_on_draws(candidates, draws, blocks, goal=self._group_goal, size=size)
 
     def _local_coreset(self, view: View, found: LocalSelection) -> Coreset:
         """Rows selected group by group, with the error that their selection predicts."""
@@ -650,7 +625,7 @@ class Pipeline:
     def _more_draws(self, view: View, have: int) -> Float | None:
         """Draws to add to those of a projection; None if there are none, or none are wanted."""
         reference, on_disk = view.reference, view.full.passes.stored is not None
-        count = further_draws(have, few=on_disk)
+        count = further_draws(have, self.plan.policy, few=on_disk)
         if reference.spare is not None:
             added = have - len(reference.draws)
             count = min(count, len(reference.spare) - HELDOUT_DRAWS - added)
@@ -667,7 +642,7 @@ class Pipeline:
         plan = self.plan
         best: Coreset | None = None
         tried: list[Coreset] = []
-        left = sizes_to_try(plan.size, projection)
+        left = sizes_to_try(plan.size, projection, plan.policy)
         with self.stages("select"):
             while left:
                 size, *left = left
@@ -680,9 +655,9 @@ class Pipeline:
                     method = cast("SolverName", plan.method)  # those in the loop went another way
                     coreset = select(projection, size, method, seed=plan.seed, **plan.options)
                 tried.append(coreset)
-                if best is None or coreset.heldout_error < _BETTER * best.heldout_error:
+                if best is None or coreset.heldout_error < best.heldout_error:
                     best = coreset
-                left = worth_trying(left, tried, projection)
+                left = worth_trying(left, tried, projection, plan.policy)
         assert best is not None
         return best
 
@@ -711,7 +686,7 @@ class Pipeline:
         plan, near = self.plan, self.near(reference, known)
         nuts = plan.nuts
         if reference.diverged and self.may_be_careful(near):
-            nuts = careful(nuts)
+            nuts = careful(nuts, plan.policy)
         if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
             nuts = replace(nuts, adapt_delta=nuts.delta_of_groups(near.shape[1]))
         with self.stages("sample"):
@@ -731,8 +706,8 @@ class Pipeline:
     ) -> None:
         """Say so if NUTS on all rows takes less time than the fit has taken so far."""
         elapsed = self.stages.elapsed
-        many = full.passes.stored is not None or full.n_obs > _MILLION
-        if elapsed < _PATIENCE or many or not self.session.in_process:
+        many = full.passes.stored is not None or full.n_obs > self.plan.policy.streamed_rows
+        if elapsed < self.plan.policy.patience or many or not self.session.in_process:
             return
         some = min(full.n_obs, MAX_ROWS_PER_CHUNK)
         with full.subsample(some, np.random.default_rng(self.plan.seed)) as few:
@@ -740,13 +715,13 @@ class Pipeline:
         gradient = rowless + (these - rowless) * full.n_obs / some
         nuts = self.plan.nuts
         turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
-        steps = _MORE_STEPS * float(np.mean(result.stats["n_steps"]))
-        seconds = gradient * steps * (_WARMUP + nuts.iter_sampling) * turns
+        steps = float(np.mean(result.stats["n_steps"]))
+        seconds = gradient * steps * (nuts.warmup + nuts.iter_sampling) * turns
         if seconds < elapsed:
             self.stages.advise(
                 f"NUTS on all {full.n_obs:,} rows takes about {max(1.0, seconds):,.0f} s, less "
-                f"than this fit so far ({elapsed:,.0f} s), if its trajectories have "
-                f"{_MORE_STEPS:g} times the steps of the coreset's: model.sample(data) in Python"
+                f"than this fit so far ({elapsed:,.0f} s), if its trajectories have as many steps "
+                "as the coreset's: model.sample(data) in Python"
             )
 
     def may_be_careful(self, near: Float | None) -> bool:
@@ -765,9 +740,10 @@ class Pipeline:
         longer ones. The reference remembers that its chains diverge.
         """
         plan, nuts, longer = self.plan, self.plan.nuts, 1.0
-        for turn in range(_AGAIN * plan.refines):
+        for turn in range(plan.policy.repeats * plan.refines):
             chains = judge.chains(self._container(result, coreset))
-            more = factor(chains.longer, room(longer * nuts.chains * nuts.iter_sampling))
+            left = room(longer * nuts.chains * nuts.iter_sampling, plan.policy)
+            more = factor(chains.longer, left, plan.policy)
             if (
                 chains.diverge
                 and not reference.diverged
@@ -787,7 +763,7 @@ class Pipeline:
                 self.stages.foresee("Longer chains", more * result.seconds, ahead)
             longer *= more
             warmer = not self.keeps_metric(reference, chains.known)
-            changed = lengthened(nuts, longer, chains.posterior, warmer=warmer)
+            changed = lengthened(nuts, longer, chains.posterior, plan.policy, warmer=warmer)
             below = plan.engine_output_dir and Path(plan.engine_output_dir) / f"longer_{turn + 1}"
             here = replace(self, plan=replace(plan, nuts=changed, engine_output_dir=below))
             result = here.sample(reference, coreset, chains.known)
@@ -813,12 +789,13 @@ class Pipeline:
     def _candidates(self, full: FullData, gap: float = np.inf, *, few: bool = False) -> int:
         """Number of candidates; few are enough for the little that a good quadratic leaves."""
         plan, auto = self.plan, isinstance(self.plan.size, str)
+        little = plan.policy.few_candidates
         if plan.selection.by_kernel:
-            return min(full.n_obs, _KERNEL if auto else max(_KERNEL, 2 * int(plan.size)))
+            return min(full.n_obs, little if auto else max(little, 2 * int(plan.size)))
         if few and plan.selection.candidates is None:
-            return min(full.n_obs, _FEWEST if auto else max(MAX_CANDIDATES, 2 * int(plan.size)))
-        if plan.selection.candidates is None and auto and gap <= _SMALL_GAP:
-            return min(full.n_obs, _FEW_CANDIDATES)
+            return min(full.n_obs, little if auto else max(MAX_CANDIDATES, 2 * int(plan.size)))
+        if plan.selection.candidates is None and auto and gap <= plan.policy.near:
+            return min(full.n_obs, little)
         return plan.selection.number or default_candidates(full.n_obs, plan.size)
 
     def near(self, reference: Reference, same: Known | None = None) -> Float | None:
@@ -837,11 +814,11 @@ class Pipeline:
         if reference.elsewhere is not None or reference.log_q is None:
             return None
         # A Laplace fit is near if its log importance weights hardly vary.
-        poor = not np.std(reference.log_p - reference.log_q) <= _NEAR
+        poor = not np.std(reference.log_p - reference.log_q) <= self.plan.policy.near
         if poor or reference.method != "laplace":
             return None
         rng = np.random.default_rng([self.plan.seed, 23])
-        return reference.gaussian.draw(_NEAR_DRAWS, rng)
+        return reference.gaussian.draw(DENSE_DRAWS * DENSE_PARAMETERS, rng)
 
     def _inits(self, reference: Reference, coreset: Coreset, near: Float | None) -> Float:
         """Default starting points of the chains."""
@@ -853,6 +830,11 @@ class Pipeline:
             draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
+
+
+def steps_in(dimensions: int) -> float:
+    """Gradients of a trajectory in so many dimensions: 15 were seen up to 1,000, 63 at 10,000."""
+    return 15.0 * max(1.0, np.sqrt(dimensions / 1_000))
 
 
 def _norm(reference: Reference) -> float:
@@ -874,10 +856,10 @@ def _timed(bound: BoundModel | FullData, draws: Float) -> float:
     return (time.perf_counter() - started) / _TIMED
 
 
-def _streams(full: FullData) -> bool:
+def _streams(full: FullData, policy: Policy) -> bool:
     """Whether series of rows on disk make the quadratic.
 
     Those of groups are held to select rows; of two crossed factors no row is selected.
     """
     blocks = full.blocks
-    return blocks is not None and (blocks.hubs is not None or full.n_obs <= _STREAMED)
+    return blocks is not None and (blocks.hubs is not None or full.n_obs <= policy.streamed_rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from stancoreset.posterior import divergences
 from stancoreset.posterior.cards import card, picture
 from stancoreset.posterior.certificate import (
+    ESS_CORRECTED,
     HELDOUT_CERTIFIED,
     RHAT_MIXED,
     VERDICT_COLORS,
@@ -43,6 +44,7 @@ from stancoreset.posterior.moment_matching import moment_match
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors
 
 __all__ = [
+    "ESS_CORRECTED",
     "HELDOUT_CERTIFIED",
     "LEAST_DRAWS",
     "RHAT_MIXED",

@@ -48,9 +48,9 @@ Cauchy's distribution, and its error stays at a third whatever the length of the
 generalised Pareto distribution is fitted to the tails of every parameter's draws. If its k̂ is above
 0.5, where variances end, the same promise is made of the parameter's normal scores z = Φ⁻¹(F(x)),
 the function of it that is normal: what holds of their mean and spread holds of its quantiles,
-the only summaries that it has. So it is from 0.35 on, if the error of the standard deviation
-exceeds 0.05: squares have twice the k̂, and above 0.7 their means cannot be relied on. A shift of z
-by 0.1 makes the median the 46 % or the 54 % quantile.
+the only summaries that it has. So it is from 0.25 on, where fourth moments end and with them the
+standard error of a standard deviation, if that error comes out above 0.05. A shift of z by 0.1
+makes the median the 46 % or the 54 % quantile.
 
 Of thousands of groups each may leave very little, and all together enough to make the weights
 uneven, and their noise larger than what is asked of a single mean. Where only that withholds a
@@ -138,8 +138,8 @@ _STANDARD_ERRORS = 2
 _PROMISED = _STANDARD_ERRORS * PRECISE
 # If these changes are unknown, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
 _ESS_ALONE = 0.99
-# Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
-_ESS_CORRECTED = 0.5
+#: Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
+ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
 # Share of divergent transitions above which NUTS may have missed part of its target: along
 # curved ridges 0.18 % of them (7 of 4,000) accompanied a standard deviation too small by 24 %,
@@ -533,7 +533,7 @@ def certify(
     raw = usable_log_weights(log_weights)
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
-    usable = khat <= KHAT_CORRECTED and ess >= _ESS_CORRECTED * len(raw)
+    usable = khat <= KHAT_CORRECTED and ess >= ESS_CORRECTED * len(raw)
     ways = ((khat, ess / len(raw)),)
     faults = tuple(_weighted(ways, heldout_error, (shift, change), monte_carlo))
     by_marginals = bool(faults) and marginals is not None and _hold(marginals, heldout_error)

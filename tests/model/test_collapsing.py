@@ -10,6 +10,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.model.collapsing import COLLAPSED, collapsed_reference
+from stancoreset.policy import DEFAULT, Policy
 from stancoreset.stan.labels import Labels
 
 # A scale for every effect: either of both is more than importance sampling is tried for.
@@ -30,7 +31,7 @@ def test_independent_draws_are_draws_of_the_posterior():
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
-        found = collapsed_reference(session, checked, full, 200, reseeded(1))
+        found = collapsed_reference(session, checked, full, 200, reseeded(1), DEFAULT)
         ours = session.draws_container(np.concatenate([found.draws, found.spare]), full, Labels())
         everything = model.sample(data, seed=reseeded(2), iter_sampling=2_000, show_progress=False)
     assert found.method == COLLAPSED
@@ -48,7 +49,9 @@ def test_another_engine_finds_the_same_reference(cmdstan):
         options = {"passes": "engine"} if engine == "cmdstan" else {}
         with sc.CoresetModel(stan_code=GROUPED_CODE, engine=engine, **options) as model:
             session, checked = model._session, model.read(data)
-            found = collapsed_reference(session, checked, session.full_data(checked), 100, 1)
+            found = collapsed_reference(
+                session, checked, session.full_data(checked), 100, 1, DEFAULT
+            )
             means.append(found.draws.mean(axis=0))
     np.testing.assert_allclose(*means, atol=0.01)  # posterior sds are 0.1 and more
 
@@ -85,7 +88,7 @@ def test_a_prior_far_from_the_outcomes_does_not_hold_the_climb():
     y = rng.normal(0.5 + rng.normal(size=10)[g])
     with sc.CoresetModel(stan_code=FAR_PRIOR, engine="stanli") as model:
         session, checked = model._session, model.read({"N": 1_000, "K": 10, "g": g + 1, "y": y})
-        found = collapsed_reference(session, checked, session.full_data(checked), 100, 1)
+        found = collapsed_reference(session, checked, session.full_data(checked), 100, 1, DEFAULT)
         psi = session.seen(checked, np.concatenate([found.draws, found.spare]))
     names = list(session.likelihood.full_data(session.read(checked)).param_names)
     effects = psi[:, [names.index(f"r.{j}") for j in range(1, 11)]]
@@ -96,15 +99,15 @@ def test_a_prior_far_from_the_outcomes_does_not_hold_the_climb():
 
 
 @pytest.mark.fit
-def test_turns_on_a_subsample_end_where_those_on_all_rows_do(monkeypatch):
+def test_turns_on_a_subsample_end_where_those_on_all_rows_do():
     data, _ = grouped_data(20, 30_000)
     found = []
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
         for subsample in (2_000, 30_000):
-            monkeypatch.setattr("stancoreset.model.collapsing._SUBSAMPLE", subsample)
-            reference = collapsed_reference(session, checked, full, 100, reseeded(1))
+            policy = Policy(subsample_rows=subsample)
+            reference = collapsed_reference(session, checked, full, 100, reseeded(1), policy)
             found.append(np.concatenate([reference.draws, reference.spare]))
     sd = found[1].std(axis=0)
     assert np.all(np.abs(found[0].mean(axis=0) - found[1].mean(axis=0)) < 0.15 * sd)

@@ -7,6 +7,7 @@ import pytest
 
 from stancoreset.engines import NUTS
 from stancoreset.model.lengths import lengthened
+from stancoreset.policy import DEFAULT
 
 
 def posterior(parameters, draws=1_000):
@@ -17,7 +18,7 @@ def posterior(parameters, draws=1_000):
 @pytest.mark.parametrize("longer", [1.1, 1.25, 1.9, 2.0, 4.8, 10.0])
 def test_longer_chains_keep_no_fewer_draws_than_were_asked_for(parameters, longer):
     asked = NUTS(chains=4, iter_warmup=200, iter_sampling=1_000)
-    found = lengthened(asked, longer, posterior(parameters), warmer=False)
+    found = lengthened(asked, longer, posterior(parameters), DEFAULT, warmer=False)
     assert found.iter_sampling == pytest.approx(longer * 1_000, abs=1)
     assert found.draws >= asked.draws
     # Memory is bounded: the draws of few parameters, or at most twice those that were asked for.
@@ -26,7 +27,7 @@ def test_longer_chains_keep_no_fewer_draws_than_were_asked_for(parameters, longe
 
 def test_draws_that_were_to_be_thinned_stay_so():
     asked = NUTS(chains=4, iter_warmup=200, iter_sampling=4_000, thin=4)
-    found = lengthened(asked, 3.0, posterior(20_000), warmer=False)
+    found = lengthened(asked, 3.0, posterior(20_000), DEFAULT, warmer=False)
     assert (found.thin, found.keep_every) == (4, 3)
     assert found.settings()["thin"] == 12
     assert found.draws == asked.draws

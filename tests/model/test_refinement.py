@@ -26,6 +26,7 @@ from stancoreset.model.refinement import (
     best_round,
     next_change,
 )
+from stancoreset.policy import DEFAULT
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.posterior.certificate import certify
@@ -46,12 +47,12 @@ OTHERS = [pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3)]
 
 def test_chains_that_disagree_become_longer_once():
     unmixed = replace(FIRST, rhat=1.4, unmixed=True)
-    change = next_change([unmixed], 1_000, 10_000, 5)
+    change = next_change([unmixed], 1_000, 10_000, 5, 10.0, DEFAULT)
     assert (change.action, change.reference) == (LONGER_CHAINS, "laplace")
     longer = replace(unmixed, round=1, action=LONGER_CHAINS)
-    assert next_change([unmixed, longer], 1_000, 10_000, 5) is None
-    assert next_change([unmixed], 1_000, 10_000, 1) is None
-    assert next_change([FIRST], 1_000, 10_000, 5).reference == OWN_DRAWS
+    assert next_change([unmixed, longer], 1_000, 10_000, 5, 10.0, DEFAULT) is None
+    assert next_change([unmixed], 1_000, 10_000, 1, 10.0, DEFAULT) is None
+    assert next_change([FIRST], 1_000, 10_000, 5, 10.0, DEFAULT).reference == OWN_DRAWS
 
 
 def test_chains_become_longer_where_own_draws_leave_what_the_weights_move():
@@ -73,51 +74,56 @@ def test_chains_become_longer_where_own_draws_leave_what_the_weights_move():
     ):
         assert other.longer_beside == 1, "more than both together is at fault"
     little = replace(FIRST, verdict="corrected", longer_beside=1.2)
-    assert next_change([little], 1_000, 10_000, 5).lengthened == pytest.approx(1.5)
+    assert next_change([little], 1_000, 10_000, 5, 10.0, DEFAULT).lengthened == pytest.approx(1.5)
     first = replace(little, longer_beside=4.0)
-    assert next_change([first], 1_000, 10_000, 5).reference == OWN_DRAWS
+    assert next_change([first], 1_000, 10_000, 5, 10.0, DEFAULT).reference == OWN_DRAWS
     own = replace(first, round=1, reference=OWN_DRAWS)
-    change = next_change([first, own], 1_000, 10_000, 5)
+    change = next_change([first, own], 1_000, 10_000, 5, 10.0, DEFAULT)
     assert (change.action, change.reference) == (LONGER_CHAINS, OWN_DRAWS)
     assert change.lengthened == pytest.approx(5)
-    assert next_change([first, own], 1_000, 10_000, 5, 3.0).lengthened == 3
-    assert next_change([first, own], 1_000, 10_000, 5, 1.0).reference == "pilot"
-    assert next_change([first, replace(own, ess=1_600.0)], 1_000, 10_000, 5).reference == OWN_DRAWS
+    assert next_change([first, own], 1_000, 10_000, 5, 3.0, DEFAULT).lengthened == 3
+    assert next_change([first, own], 1_000, 10_000, 5, 1.0, DEFAULT).reference == "pilot"
+    assert (
+        next_change([first, replace(own, ess=1_600.0)], 1_000, 10_000, 5, 10.0, DEFAULT).reference
+        == OWN_DRAWS
+    )
 
 
 def test_chains_that_disagree_ever_more_where_the_data_refuse_them_have_no_further_round():
     """They lie in modes between which NUTS does not go, which own draws do not change."""
     first = replace(FIRST, rhat=1.3, ess=1.0, khat=7.0)
     own = replace(first, round=1, reference=OWN_DRAWS, rhat=1.8)
-    assert next_change([first], 1_000, 10_000, 5).reference == OWN_DRAWS
-    assert next_change([first, own], 1_000, 10_000, 5) is None
-    for hope in ({"rhat": 1.25}, {"ess": 200.0}):
-        assert next_change([first, replace(own, **hope)], 1_000, 10_000, 5) is not None
+    assert next_change([first], 1_000, 10_000, 5, 10.0, DEFAULT).reference == OWN_DRAWS
+    assert next_change([first, own], 1_000, 10_000, 5, 10.0, DEFAULT) is None
+    for hope in ({"rhat": 1.25}, {"ess": 600.0}):
+        assert (
+            next_change([first, replace(own, **hope)], 1_000, 10_000, 5, 10.0, DEFAULT) is not None
+        )
 
 
 def test_a_round_of_the_same_draws_and_sizes_is_not_repeated():
     """Of 200 rows that are asked for, half may have a weight; then 200 would be asked for again."""
     first = replace(FIRST, ess=100.0, heldout_error=0.2)
     own = replace(first, round=1, reference=OWN_DRAWS, ess=90.0, draws=4_000)
-    again = next_change([first, own], 1_000, 10_000, 5)
+    again = next_change([first, own], 1_000, 10_000, 5, 10.0, DEFAULT)
     assert again.grows
     larger = replace(own, round=2, action=again.action)
-    assert next_change([first, own, larger], 1_000, 10_000, 5) is None
+    assert next_change([first, own, larger], 1_000, 10_000, 5, 10.0, DEFAULT) is None
     better = replace(larger, ess=200.0)
-    assert next_change([first, own, better], 1_000, 10_000, 5).action == again.action
+    assert next_change([first, own, better], 1_000, 10_000, 5, 10.0, DEFAULT).action == again.action
 
 
 def test_chains_that_diverge_make_smaller_steps_twice():
     diverged = replace(FIRST, divergences=40, diverged=True)
-    change = next_change([diverged], 1_000, 10_000, 5)
+    change = next_change([diverged], 1_000, 10_000, 5, 10.0, DEFAULT)
     assert (change.action, change.reference) == (SMALLER_STEPS, "laplace")
     smaller = replace(diverged, round=1, action=SMALLER_STEPS)
-    assert next_change([diverged, smaller], 1_000, 10_000, 5).action == SMALLER_STEPS
+    assert next_change([diverged, smaller], 1_000, 10_000, 5, 10.0, DEFAULT).action == SMALLER_STEPS
     again = [diverged, smaller, replace(smaller, round=2)]
-    assert next_change(again, 1_000, 10_000, 5).reference == OWN_DRAWS
+    assert next_change(again, 1_000, 10_000, 5, 10.0, DEFAULT).reference == OWN_DRAWS
     unmixed = replace(smaller, divergences=0, diverged=False, rhat=1.2, unmixed=True)
-    assert next_change([diverged, unmixed], 1_000, 10_000, 5).action == LONGER_CHAINS
-    assert next_change([diverged], 1_000, 10_000, 1) is None
+    assert next_change([diverged, unmixed], 1_000, 10_000, 5, 10.0, DEFAULT).action == LONGER_CHAINS
+    assert next_change([diverged], 1_000, 10_000, 1, 10.0, DEFAULT) is None
 
 
 def test_chains_of_smaller_steps_become_longer_whatever_larger_steps_gave():
@@ -126,10 +132,13 @@ def test_chains_of_smaller_steps_become_longer_whatever_larger_steps_gave():
     longer = replace(short, round=1, action=LONGER_CHAINS, unmixed=False, diverged=True)
     longer = replace(longer, short=False, ess_bulk=600.0)
     smaller = replace(short, round=2, action=SMALLER_STEPS, ess_bulk=450.0)
-    assert next_change([short, longer], 1_000, 10_000, 5).action == SMALLER_STEPS
-    assert next_change([short, longer, smaller], 1_000, 10_000, 5).action == LONGER_CHAINS
+    assert next_change([short, longer], 1_000, 10_000, 5, 10.0, DEFAULT).action == SMALLER_STEPS
+    assert (
+        next_change([short, longer, smaller], 1_000, 10_000, 5, 10.0, DEFAULT).action
+        == LONGER_CHAINS
+    )
     worse = replace(smaller, round=3, action=LONGER_CHAINS, ess_bulk=300.0)
-    assert next_change([short, longer, smaller, worse], 1_000, 10_000, 5) is None
+    assert next_change([short, longer, smaller, worse], 1_000, 10_000, 5, 10.0, DEFAULT) is None
 
 
 def test_what_a_certificate_calls_diverged():
@@ -338,12 +347,13 @@ def _collinear() -> dict[str, object]:
 @pytest.mark.slow
 def test_longer_chains_of_many_values_keep_fewer_draws(monkeypatch):
     """Chains of ten thousand parameters stayed too short: more of their draws fill the memory."""
-    monkeypatch.setattr(lengths, "_MOST_NUMBERS", 1)
     # 400 are needed, if they are independent: whether 500 do is chance.
     monkeypatch.setattr(lengths, "_KEPT", 700)
     short = sc.NUTS(iter_warmup=50, iter_sampling=50, metric="diag_e")
     with sc.CoresetModel(stan_code=COLLINEAR, engine="stanli") as model:
-        fit = model.fit(_collinear(), sampler=short, size=30, seed=reseeded(3))
+        fit = model.fit(
+            _collinear(), sampler=short, size=30, seed=reseeded(3), policy={"most_numbers": 1}
+        )
     assert {r.action for r in fit.rounds[1:]} <= {LONGER_CHAINS}
     longer = np.cumprod([r.lengthened for r in fit.rounds])
     assert longer[-1] > 3
@@ -632,30 +642,36 @@ def test_no_row_is_read_for_chains_that_agree_and_are_too_short(two_modes, tmp_p
 
 def test_chains_become_longer_by_what_they_lack_and_only_while_it_helps():
     short = replace(FIRST, unmixed=True, short=True, rhat=1.0, longer=2.0, ess_bulk=200.0)
-    assert next_change([short], 1_000, 10_000, 5, 25.0).lengthened == pytest.approx(2.5)
-    assert next_change([short], 1_000, 10_000, 5, 1.5).lengthened == 1.5
-    assert next_change([short], 1_000, 10_000, 5, 1.0) is None
-    assert next_change([short], 1_000, 10_000, 5, 0.5) is None
-    assert next_change([replace(short, longer=60.0)], 1_000, 10_000, 5, 25.0).lengthened == 10
-    assert next_change([replace(short, longer=90.0)], 1_000, 10_000, 5, 25.0) is None
+    assert next_change([short], 1_000, 10_000, 5, 25.0, DEFAULT).lengthened == pytest.approx(2.5)
+    assert next_change([short], 1_000, 10_000, 5, 1.5, DEFAULT).lengthened == 1.5
+    assert next_change([short], 1_000, 10_000, 5, 1.0, DEFAULT) is None
+    assert next_change([short], 1_000, 10_000, 5, 0.5, DEFAULT) is None
+    assert (
+        next_change([replace(short, longer=60.0)], 1_000, 10_000, 5, 25.0, DEFAULT).lengthened == 10
+    )
+    assert next_change([replace(short, longer=90.0)], 1_000, 10_000, 5, 25.0, DEFAULT) is None
     again = replace(short, action=LONGER_CHAINS, ess_bulk=400.0)
-    assert next_change([short, again], 1_000, 10_000, 5, 25.0).action == LONGER_CHAINS
+    assert next_change([short, again], 1_000, 10_000, 5, 25.0, DEFAULT).action == LONGER_CHAINS
     fewer = replace(again, ess_bulk=150.0)
-    assert next_change([short, fewer], 1_000, 10_000, 5, 25.0) is None
+    assert next_change([short, fewer], 1_000, 10_000, 5, 25.0, DEFAULT) is None
     # What lacks little is noise.
     little = replace(fewer, longer=1.2)
-    assert next_change([short, little], 1_000, 10_000, 5, 25.0).lengthened == pytest.approx(1.5)
+    assert next_change(
+        [short, little], 1_000, 10_000, 5, 25.0, DEFAULT
+    ).lengthened == pytest.approx(1.5)
     # Chains that disagree do not know how long they would have to be.
     apart = replace(FIRST, unmixed=True, rhat=1.3, longer=500.0, ess_bulk=20.0)
-    assert next_change([apart], 1_000, 10_000, 5, 25.0).lengthened == 3
-    assert next_change([replace(apart, longer=4.0)], 1_000, 10_000, 5, 25.0).lengthened == 5
+    assert next_change([apart], 1_000, 10_000, 5, 25.0, DEFAULT).lengthened == 3
+    assert (
+        next_change([replace(apart, longer=4.0)], 1_000, 10_000, 5, 25.0, DEFAULT).lengthened == 5
+    )
     nearer = replace(apart, action=LONGER_CHAINS, rhat=1.06, ess_bulk=80.0)
-    assert next_change([apart, nearer], 1_000, 10_000, 5, 25.0).action == LONGER_CHAINS
+    assert next_change([apart, nearer], 1_000, 10_000, 5, 25.0, DEFAULT).action == LONGER_CHAINS
     # One mode of two, visited for ever.
     mode = replace(FIRST, unmixed=True, rhat=1.0, longer=0.1, ess_bulk=2_000.0)
     longer = replace(mode, action=LONGER_CHAINS, ess_bulk=6_000.0)
-    assert next_change([mode], 1_000, 10_000, 5, 25.0).lengthened == 3
-    assert next_change([mode, longer], 1_000, 10_000, 5, 25.0) is None
+    assert next_change([mode], 1_000, 10_000, 5, 25.0, DEFAULT).lengthened == 3
+    assert next_change([mode, longer], 1_000, 10_000, 5, 25.0, DEFAULT) is None
 
 
 def test_where_chains_alone_are_at_fault_the_longest_are_kept():

@@ -25,6 +25,7 @@ from stancoreset.model.folder import RunFolder, load_stage
 from stancoreset.model.settling import SETTLED, Settling
 from stancoreset.model.view import view_of
 from stancoreset.model.without_rows import WithoutRows
+from stancoreset.policy import DEFAULT, Policy
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import (
@@ -134,7 +135,7 @@ def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as normal:
         session, data = normal._session, normal.read(counts)
-        reference = collapsed_reference(session, data, session.full_data(data), 100, 1)
+        reference = collapsed_reference(session, data, session.full_data(data), 100, 1, DEFAULT)
         assert reference.method == SETTLED
         view = view_of(session, data, session.full_data(data), reference)
         for pairs in (0, 8):
@@ -207,7 +208,7 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     """Within Monte-Carlo error of NUTS on all rows of the program as written."""
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
-    reference = collapsed_reference(session, data, full, 400, reseeded(1))
+    reference = collapsed_reference(session, data, full, 400, reseeded(1), DEFAULT)
     settled = session.draws_container(
         np.concatenate([reference.draws, reference.spare]), full, Labels()
     )
@@ -278,7 +279,7 @@ def test_values_that_are_not_finite_are_told_by_name(counts):
         full = session.full_data(data)
         # The mode of mu is near 0.3.
         with pytest.raises(ControlError, match=r"r\.13"):
-            collapsed_reference(session, data, full, 100, 1)
+            collapsed_reference(session, data, full, 100, 1, DEFAULT)
 
 
 @pytest.mark.fit
@@ -309,7 +310,7 @@ def test_a_ridge_of_the_prior_is_no_other_mode():
     with sc.CoresetModel(case.program, engine="stanli") as one:
         session, checked = one._session, one.read(case.data())
         full = session.full_data(checked)
-        found = collapsed_reference(session, checked, full, 100, reseeded(1))
+        found = collapsed_reference(session, checked, full, 100, reseeded(1), DEFAULT)
     assert found.method == SETTLED
 
 
@@ -360,21 +361,18 @@ model { mu ~ normal(0, 2); y ~ poisson_log(mu); }"""
         session, data = one._session, one.read(counts)
         full = session.full_data(data)
         laplace = fit_reference(full, "laplace", 100, 1)
-        start = Settling(session, data, full, NUTS(), 1, 100)
+        start = Settling(session, data, full, NUTS(), 1, 100, DEFAULT)
         assert start.instead_of(lambda: laplace, collapses=False) is laplace
         assert start.from_reference(laplace) is laplace
 
 
 @pytest.mark.slow
-def test_draws_that_do_not_settle_are_not_used(model, counts, monkeypatch):
-    monkeypatch.setattr(settling, "_SPREAD", -1.0)
-    monkeypatch.setattr(settling, "_FOR_ROWS", -1.0)
-    monkeypatch.setattr(settling, "_FAR", -1.0)
-    monkeypatch.setattr(settling, "_TURNS", 1)
+def test_draws_that_do_not_settle_are_not_used(model, counts):
+    strict = Policy(near=0.0, mendable=0.0, far=0.0, turns=1)
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
     laplace = fit_reference(full, "laplace", 100, 1)
-    found = Settling(session, data, full, NUTS(), 1, 100).instead_of(
+    found = Settling(session, data, full, NUTS(), 1, 100, strict).instead_of(
         lambda: laplace, collapses=False
     )
     assert found.draws is laplace.draws
@@ -404,7 +402,7 @@ def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
     likelihood = SimpleNamespace(expand=lambda full, seen, pairs, bent: Quadratic(float(seen)))
     full = SimpleNamespace(blocks=blocks, n_params=size, n_obs=1_000)
     session = SimpleNamespace(likelihood=likelihood)
-    return Settling(session, {}, full, NUTS(), 1, 100), full, told
+    return Settling(session, {}, full, NUTS(), 1, 100, DEFAULT), full, told
 
 
 @pytest.mark.parametrize(
@@ -429,7 +427,7 @@ def test_many_groups_may_leave_more_in_sum(monkeypatch, size, blocks, gaps, want
 
 def test_the_turn_that_is_most_likely_the_last_is_long(monkeypatch):
     """Its draws are the reference's."""
-    start, full, _ = told_turns(monkeypatch, (1.9, 0.2, 0.2))
+    start, full, _ = told_turns(monkeypatch, (1.4, 0.2, 0.2))
     made = []
     turn = Settling._turn
     monkeypatch.setattr(Settling, "_turn", lambda *args: made.append(turn(*args)) or made[-1])
@@ -465,7 +463,7 @@ def test_derivatives_that_are_not_finite_are_the_reason(model, counts, monkeypat
         return values, gradients if self.param_names != seen.param_names else np.nan * gradients
 
     monkeypatch.setattr(type(seen), "log_density_gradient", broken)
-    start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
+    start = Settling(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
     found = start.instead_of(lambda: reference, collapses=False)
     assert found.method == "draws"
     assert found.unsettled.startswith("the gradient of the log density is not finite")
@@ -480,7 +478,7 @@ def test_values_that_do_not_vary_are_the_reason(counts, tmp_path):
         assert one.seen == ("r",)
         session, data = one._session, one.read(counts)
         reference = given(session, data, np.random.default_rng(0).normal(0, 1, (100, 14)))
-        start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
+        start = Settling(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
         found = start.instead_of(lambda: reference, collapses=False)
     assert found.unsettled == "what the rows see does not vary over the draws"
     RunFolder.open(tmp_path / "run", {}, resume=False, overwrite=False).keep("reference", found)
@@ -495,17 +493,14 @@ def test_an_improper_direction_is_the_reason(counts):
         assert one.seen == ("mu", "r")
         session, data = one._session, one.read(counts)
         with pytest.raises(ReferenceFitError, match="flat direction is along free"):
-            collapsed_reference(session, data, session.full_data(data), 100, 1)
+            collapsed_reference(session, data, session.full_data(data), 100, 1, DEFAULT)
 
 
 @pytest.mark.slow
 @pytest.mark.fit
-def test_a_report_says_why_draws_did_not_settle(model, counts, tmp_path, monkeypatch):
-    for room in (settling, collapsing):
-        monkeypatch.setattr(room, "_FOR_ROWS", -1.0)
-    monkeypatch.setattr(collapsing, "_SPREAD", -1.0)
-    monkeypatch.setattr(settling, "_FAR", -1.0)
-    fit = model.fit(counts, seed=reseeded(1), max_rounds=1, show_progress=False)
+def test_a_report_says_why_draws_did_not_settle(model, counts, tmp_path):
+    strict = Policy(near=0.0, mendable=0.0, far=0.0)
+    fit = model.fit(counts, seed=reseeded(1), max_rounds=1, show_progress=False, policy=strict)
     assert fit.reference.method == "laplace"
     assert fit.reference.label == "Laplace fit"
     assert fit.reference.unsettled.startswith("the quadratic leaves")
@@ -544,7 +539,7 @@ def test_log_likelihoods_of_settled_draws_are_the_programs(model, counts, asked,
 
     full.log_likelihood = counted(full.log_likelihood)
     full.briefly = counted(full.briefly)
-    found = collapsed_reference(session, data, full, asked, reseeded(1))
+    found = collapsed_reference(session, data, full, asked, reseeded(1), DEFAULT)
     assert program == [3]  # the comparison
     assert len(found.draws) == known
     assert len(found.spare) == 1_200 - known
@@ -557,7 +552,7 @@ def test_log_likelihoods_of_settled_draws_are_the_programs(model, counts, asked,
 @pytest.mark.parametrize("share", some([0.004, 0.006], 2, first=1))
 def test_divergences_of_the_last_turn_are_kept(model, counts, tmp_path, monkeypatch, share):
     session, data = model._session, model.read(counts)
-    start = Settling(session, data, session.full_data(data), NUTS(), 1, 100)
+    start = Settling(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
     turn = Settling._turn
 
     def diverging(self, *args):
@@ -580,7 +575,7 @@ def test_two_modes_are_left_to_the_search_for_modes(counts):
         session, data = one._session, one.read(counts)
         assert one.seen == ("mu", "r")
         with pytest.raises(ReferenceFitError, match=r"several modes|not positive definite"):
-            collapsed_reference(session, data, session.full_data(data), 100, reseeded(1))
+            collapsed_reference(session, data, session.full_data(data), 100, reseeded(1), DEFAULT)
 
 
 @pytest.mark.parametrize("draws", [60, 200])
@@ -660,7 +655,7 @@ def test_a_scale_of_zero_is_no_other_mode():
     with sc.CoresetModel(case.program, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
-        found = collapsed_reference(session, checked, full, 500, 1)
+        found = collapsed_reference(session, checked, full, 500, 1, DEFAULT)
     tau = [name.startswith("tau") for name in found.param_names]
     np.testing.assert_allclose(np.exp(np.median(found.draws[:, tau], axis=0)), [0.8, 0.3], rtol=0.3)
 
@@ -812,7 +807,7 @@ def test_effects_that_rows_hardly_know_settle_as_raw_ones(way):
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
-        found = collapsed_reference(session, checked, full, 500, reseeded(1))
+        found = collapsed_reference(session, checked, full, 500, reseeded(1), DEFAULT)
         fit = model.fit(data, seed=reseeded(1))
     assert found.method == SETTLED
     assert fit.certificate.verdict in ("certified", "corrected")

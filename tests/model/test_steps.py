@@ -20,7 +20,7 @@ import stancoreset as sc
 from stancoreset.engines import inverse_metric
 from stancoreset.engines import nuts as nuts_options
 from stancoreset.errors import OptionError
-from stancoreset.model import Plan, sizes, steps
+from stancoreset.model import Plan, steps
 from stancoreset.model import session as session_room
 from stancoreset.model.folder import RunFolder
 from stancoreset.model.plan import HELDOUT_DRAWS
@@ -28,7 +28,6 @@ from stancoreset.model.projector import Projector
 from stancoreset.model.refinement import LONGER_CHAINS, SMALLER_STEPS, Change, Round
 from stancoreset.model.rounds import Rounds
 from stancoreset.model.sizes import (
-    MAX_DRAWS,
     draws_to_select,
     further_draws,
     initial_draws,
@@ -37,6 +36,7 @@ from stancoreset.model.sizes import (
 )
 from stancoreset.model.steps import Attempt, Pipeline
 from stancoreset.model.view import View
+from stancoreset.policy import DEFAULT
 from stancoreset.posterior.arviz import attrs_of
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -159,14 +159,14 @@ def test_draws_double_while_it_helps(climbed, errors, asked, best):
 
 
 def test_draws_have_a_bound(climbed):
-    errors = {n: (0.0, 0.5 * 0.5**i) for i, n in enumerate((500, 1000, MAX_DRAWS))}
-    assert climbed(errors)[1] == [500, 1000, MAX_DRAWS]
-    assert initial_draws(10) == 250
-    assert initial_draws(200) == 1_000
-    assert initial_draws(200, few=True) == 400
-    assert initial_draws(10_000) == MAX_DRAWS
-    assert [further_draws(n) for n in (250, 1_000)] == [250, 1_000]
-    assert [further_draws(n, few=True) for n in (250, 1_000)] == [750, 1_000]
+    errors = {n: (0.0, 0.5 * 0.5**i) for i, n in enumerate((500, 1000, 2_000))}
+    assert climbed(errors)[1] == [500, 1000, 2_000]
+    assert initial_draws(10, DEFAULT) == 250
+    assert initial_draws(200, DEFAULT) == 1_000
+    assert initial_draws(200, DEFAULT, few=True) == 400
+    assert initial_draws(10_000, DEFAULT) == 2_000
+    assert [further_draws(n, DEFAULT) for n in (250, 1_000)] == [250, 1_000]
+    assert [further_draws(n, DEFAULT, few=True) for n in (250, 1_000)] == [750, 1_000]
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,12 @@ def test_draws_have_a_bound(climbed):
     ],
 )
 def test_rows_are_selected_on_as_many_draws_as_what_is_left_takes(gap, norm, available, wanted):
-    assert draws_to_select(gap, norm, available) == wanted
+    assert draws_to_select(gap, norm, available, DEFAULT) == wanted
 
 
 def test_a_search_begins_with_few_draws_and_selects_on_more(tmp_path, monkeypatch):
     """Of a fit that selects rows, the reference has few; the user's number stays what it is."""
-    monkeypatch.setattr(sizes, "ERROR_GOAL", 0.0)
-    selected = []
+    selected, strict = [], sc.Policy(goal_efficiency=1 - 1e-9)
     first = Projector.first
 
     def counted(self, *args):
@@ -198,7 +197,9 @@ def test_a_search_begins_with_few_draws_and_selects_on_more(tmp_path, monkeypatc
     monkeypatch.setattr(Projector, "first", counted)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli", glm=False) as model:
         fit, asked = (
-            model.fit(logistic_data(5_000), seed=reseeded(1), max_rounds=1, **options)
+            model.fit(
+                logistic_data(5_000), seed=reseeded(1), max_rounds=1, policy=strict, **options
+            )
             for options in ({}, {"draws": 120})
         )
     assert selected == [250, 120]
@@ -228,7 +229,6 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
 ):
     """Of 40 rows; on fewer than a hundred draws none are."""
     seen: list[tuple[int, ...]] = []
-    monkeypatch.setattr(steps, "_MOST_VALUES", values)
     monkeypatch.setattr(steps, "every_row", lambda *_: ())
     monkeypatch.setattr(
         steps, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
@@ -244,8 +244,10 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
     )
     expansion: Any = SimpleNamespace(expected=None, centre=np.zeros(8), scale=np.ones(8))
     selection = SimpleNamespace(projection=None)
-    plan = SimpleNamespace(size="auto", selection=selection, seed=1)
-    Pipeline._of_groups(cast("Any", SimpleNamespace(plan=plan, checked={})), view, expansion)
+    policy = sc.Policy(values_in_memory=values)
+    plan = SimpleNamespace(size="auto", selection=selection, seed=1, policy=policy)
+    here = SimpleNamespace(plan=plan, checked={}, _group_goal=0.01)
+    Pipeline._of_groups(cast("Any", here), view, expansion)
     assert seen == ([(used, values)] if used else [])
 
 
@@ -259,7 +261,10 @@ def test_rounds_at_own_draws_select_rows_of_groups_by_their_series(
     """They ask for a thousand draws, which are too few where 200 levels are shared."""
     monkeypatch.setattr(Pipeline, "_candidates", lambda *_, **__: 1_000)
     plan = SimpleNamespace(
-        selection=SimpleNamespace(projection=None, draws=1_000), options={}, method="auto"
+        selection=SimpleNamespace(projection=None, draws=1_000),
+        options={},
+        method="auto",
+        policy=DEFAULT,
     )
     here = Pipeline(*[cast("Any", None)] * 6, source=cast("Any", "a coreset") if own else None)
     object.__setattr__(here, "plan", plan)
@@ -279,13 +284,13 @@ def test_draws_that_are_given_stay_as_they_are(climbed):
 def test_sizes_grow_by_half_up_to_half_the_draws(projection):
     def sizes(draws: int, rows: int = 10_000) -> list[int]:
         drawn = replace(projection, target=np.zeros(draws), n_obs=rows)
-        return list(sizes_to_try("auto", drawn))
+        return list(sizes_to_try("auto", drawn, DEFAULT))
 
     assert sizes(250) == [25, 38, 56, 84, 125]
     assert sizes(20) == [25]
     assert sizes(250, rows=30) == [25, 30]
     assert sizes(5_000)[-1] == 1_000
-    assert list(sizes_to_try(7, projection)) == [7]
+    assert list(sizes_to_try(7, projection, DEFAULT)) == [7]
 
 
 @pytest.mark.parametrize(
@@ -305,11 +310,11 @@ def test_sizes_that_the_trend_refuses_are_left_out(projection, power, left):
         return replace(few, indices=np.arange(rows), weights=np.ones(rows), heldout_error=at / size)
 
     tried = [error(k, 2.0 * (25 / k) ** power) for k in (25, 38, 56)]
-    assert list(worth_trying([84, 127, 500], tried, projection)) == left
-    assert list(worth_trying([56, 500], tried[:2], projection)) == [56, 500]
-    assert list(worth_trying([500], [*tried, error(84, 0.099)], projection)) == []
-    assert list(worth_trying([500], [error(25, 2.0)] * 3, projection)) == [500]
-    assert list(worth_trying([], tried, projection)) == []
+    assert list(worth_trying([84, 127, 500], tried, projection, DEFAULT)) == left
+    assert list(worth_trying([56, 500], tried[:2], projection, DEFAULT)) == [56, 500]
+    assert list(worth_trying([500], [*tried, error(84, 0.099)], projection, DEFAULT)) == []
+    assert list(worth_trying([500], [error(25, 2.0)] * 3, projection, DEFAULT)) == [500]
+    assert list(worth_trying([], tried, projection, DEFAULT)) == []
 
 
 def test_nothing_beyond_second_order_without_an_expansion(projection):
@@ -497,14 +502,19 @@ def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, 
 def test_the_quadratic_stands_alone_where_rows_leave_more(monkeypatch, options, selected):
     """Unless the user asks for a number of rows or a method."""
     select_size = Pipeline.select_size
-    monkeypatch.setattr(sizes, "ERROR_GOAL", 0.0)
 
     def badly(self: Pipeline, *given: Any) -> Coreset:
         return replace(select_size(self, *given), heldout_error=9.0, relative_error=9.0)
 
     monkeypatch.setattr(Pipeline, "select_size", badly)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
-        fit = model.fit(logistic_data(20_000), seed=reseeded(1), max_rounds=1, **options)
+        fit = model.fit(
+            logistic_data(20_000),
+            seed=reseeded(1),
+            max_rounds=1,
+            policy=sc.Policy(goal_efficiency=1 - 1e-9),
+            **options,
+        )
     assert (fit.coreset.method != QUADRATIC_ONLY) == selected
     if selected:
         assert np.all(fit.coreset.weights > 1)
@@ -518,12 +528,12 @@ def test_the_quadratic_stands_alone_where_rows_leave_more(monkeypatch, options, 
 @pytest.mark.parametrize(
     ("goal", "options", "selected"),
     [
-        (9.0, {}, False),
-        (0.003, {}, True),
-        (9.0, {"size": 25}, True),
-        (9.0, {"projection": "taylor"}, True),
-        (9.0, {"draws": 250}, True),
-        (9.0, {"method": "pursuit"}, False),
+        (0.01, {}, False),
+        (0.99999, {}, True),
+        (0.01, {"size": 25}, True),
+        (0.01, {"projection": "taylor"}, True),
+        (0.01, {"draws": 250}, True),
+        (0.01, {"method": "pursuit"}, False),
     ],
     ids=["little_left", "more_left", "size", "projection", "draws", "method"],
 )
@@ -531,7 +541,6 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
     monkeypatch, tmp_path, goal, options, selected
 ):
     """No log likelihood of any row is evaluated then, unless the user asks for a selection."""
-    monkeypatch.setattr(sizes, "ERROR_GOAL", goal)
     projected: list[str] = []
     first = Projector.first
     monkeypatch.setattr(
@@ -543,6 +552,7 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
             seed=reseeded(1),
             max_rounds=1,
             output_dir=tmp_path / "run",
+            policy={"goal_efficiency": goal},
             **options,
         )
     assert bool(projected) == selected

@@ -45,9 +45,9 @@ _LEAST = 4
 _BATCHES = 10
 # Number of scalars processed together.
 _BLOCK = 500
-#: Pareto k̂ of draws above which they have no variance; and above which the mean of their squares,
-#: of twice that k̂, cannot be relied on, if the error of the standard deviation exceeds `PRECISE`.
-HEAVY, UNRELIABLE = 0.5, 0.35
+#: Pareto k̂ of draws above which they have no variance; and above which its standard error, which
+#: takes fourth moments, does not exist.
+HEAVY, UNRELIABLE = 0.5, 0.25
 #: Largest Monte-Carlo error of a mean, in standard deviations, and of a standard deviation,
 #: relative, that a certificate allows.
 PRECISE = 0.05
