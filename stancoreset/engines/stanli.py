@@ -375,7 +375,7 @@ class StanliBound(Closing):
         return self._unconstrained(self._layout.join(values))
 
     def _unconstrained_at_once(self, values: Mapping[str, Float]) -> Float | None:
-        """The same by formulas, where there are some for all of the program's types."""
+        """Unconstrain values by closed formulas, (S, P); None if a type of the program has none."""
         try:
             program = StanProgram.from_code(self._compiled.code)
             transforms = Transforms.from_program(program, self._data)

@@ -72,7 +72,7 @@ class Effects:
         return centring(self._program.tree)
 
     def _moving(self, data: StanData) -> Moving | None:
-        """What moves the effects of a density bound to `data`, if it has any."""
+        """A way to move the effects of a density bound to `data`; None if it has none."""
 
         def bind(code: str, further: StanData) -> BoundModel:
             compiled = self.engine.compile(code, name=self.name)

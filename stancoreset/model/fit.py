@@ -141,7 +141,7 @@ class CoresetFit:
 
     @property
     def made_of(self) -> str:
-        """What the posterior was made from, in words."""
+        """The posterior's source in words, such as ``"25 weighted rows of 30,000"``."""
         if self.selected is not None:
             return self.selected.made_of
         named = self.provenance.get("observations")  # cells, segments, …
@@ -387,7 +387,7 @@ class CoresetFit:
 
     @cached_property
     def _shown(self) -> Shown:
-        """What a report shows beside numbers and times, made once."""
+        """The parts of a report that take time (picture and summary), made once."""
         return Shown.of(self)
 
     def markdown(self) -> str:

@@ -508,7 +508,7 @@ def _load_certificate(path: Path) -> Certificate:
 
 
 def _load_marginals(path: Path) -> Marginals | None:
-    """What a certificate says of marginals; None of earlier versions, and of few parameters."""
+    """Load the certificate's marginals; None if the file is missing, as in earlier versions."""
     if not path.exists():
         return None
     with reading(path):

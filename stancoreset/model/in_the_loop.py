@@ -183,7 +183,7 @@ def needs_mode(method: str, options: Mapping[str, Any]) -> bool:
 
 
 def draws_of(session: Session, checked: StanData, coreset: Coreset, count: int, seed: int) -> Float:
-    """At least `count` unconstrained NUTS draws from a coreset's posterior, (R, P)."""
+    """Draw at least `count` points from a coreset's posterior by NUTS, unconstrained, (R, P)."""
     data = session.program.subset(checked, coreset.indices, coreset.weights)
     with session.density().bind(data) as bound:
         result = bound.sample(

@@ -31,7 +31,7 @@ _SAID = 5e8
 
 @dataclass(frozen=True)
 class Need:
-    """What a fit needs beside what the process has: bytes for rows and for draws.
+    """Memory that a fit needs beyond what the process holds: bytes for rows and for draws.
 
     >>> print(Need(500_000, 10, 68, by_rows=2.4e9, by_draws=2.0e7, free=1.0e9))
     500,000 rows of 10 columns and 68 parameters need about 2.4 GB of memory; 1.0 GB are free
@@ -108,7 +108,7 @@ def _is_glm(session: Session, checked: StanData) -> bool:
 
 
 def _bytes_a_row(session: Session, checked: StanData) -> float:
-    """What the engine keeps for a row after a gradient; 0 where that cannot be measured."""
+    """Bytes that the engine keeps for a row after a gradient; 0 where that cannot be measured."""
     taken = []
     for size in (_FEW, _MORE):
         rows = np.linspace(0, session.program.n_obs(checked) - 1, size).astype(np.int64)

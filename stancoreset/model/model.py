@@ -655,7 +655,7 @@ class CoresetModel(Closing):
     def _expanded(
         self, checked: StanData, reference: Reference, projection: str
     ) -> tuple[View, Expansion]:
-        """What the rows see, and the quadratic that leaves to them what this projection matches."""
+        """The view in ψ, and the quadratic whose remainder this projection matches."""
         view = view_of(self._session, checked, self._session.full_data(checked), reference)
         exact = projection == HERMITE
         if exact:
@@ -1231,7 +1231,7 @@ class CoresetModel(Closing):
         return pd.DataFrame(self._adopted.weaving, columns=["line", "statement", "role", "why"])
 
     def explain_observation(self) -> str:
-        """What one observation is, and what data it has, in words.
+        """Say what one observation is, and which data it has.
 
         Examples
         --------
@@ -1263,7 +1263,7 @@ class CoresetModel(Closing):
         return self._session.controlled.seen
 
     def explain_seen(self) -> str:
-        """What the rows see of the parameters, in words.
+        """Say through which functions of the parameters the rows depend on these.
 
         Products of parameters that the rows compute and that are no coordinates are listed with
         the reason.
@@ -1367,7 +1367,7 @@ def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> 
 def _asked(
     fit: object, replicated: Mapping[str, str] | None, draws: int | None, seed: int
 ) -> Asked:
-    """What is asked of rows, if it can be."""
+    """Check and gather the options for scoring rows."""
     _check_draws(fit, draws, seed)
     if replicated is not None:
         texts = isinstance(replicated, Mapping) and all(

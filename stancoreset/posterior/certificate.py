@@ -275,7 +275,7 @@ class Certificate:
 
     @property
     def moved(self) -> tuple[float, float]:
-        """What the weights that were judged change of a mean and of a standard deviation."""
+        """Largest change of a mean and of an sd, in sds, by the weights that were judged."""
         if self.by_marginals and self.marginals is not None:
             return self.marginals.moved
         return self.mean_shift, self.sd_change
@@ -295,7 +295,7 @@ class Certificate:
 
     @property
     def longer_beside(self) -> float:
-        """The same factor beside what the weights move; 1 unless only both together are too much.
+        """Lengthening needed for shift + 2 MCSE ≤ 0.1; 1 unless only their sum exceeds it.
 
         What other rows cannot change, since the weights move little, longer chains can.
         """
@@ -404,11 +404,11 @@ class Certificate:
 
     @property
     def disagreement(self) -> str:
-        """What the draws of chains that disagree show of the cause; empty if they agree."""
+        """The cause of disagreement between chains, in words; empty if they agree."""
         return next((f.disagreement for f in self.faults if isinstance(f, Unmixed)), "")
 
     def facts(self) -> list[tuple[str, str]]:
-        """What the verdict was made from, as names and texts; empty if unknown."""
+        """The numbers behind the verdict as pairs of name and text; empty text if unknown."""
 
         def known(value: float, text: str) -> str:
             return text if np.isfinite(value) else ""

@@ -1,4 +1,4 @@
-"""What chains that disagree show of the reason: modes, a ridge, or a pole.
+"""The cause of disagreement between chains, from their draws: modes, a ridge, or a pole.
 
 Chains in different modes leave a gap: no draw lies between two levels, and each chain stays at its
 own, or crosses the gap at a jump. Chains on a ridge drift: halves of one chain disagree as chains

@@ -92,7 +92,7 @@ _SCALARS = (
 
 @dataclass(frozen=True)
 class Marginals:
-    """What the full data change of each parameter's marginal distribution.
+    """Changes that the full data make to each parameter's marginal distribution.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Marginals:
 
     @classmethod
     def of_frame(cls, table: pd.DataFrame) -> Marginals:
-        """What `to_frame` has made."""
+        """Read the table that `to_frame` returned."""
         about = {name: table[name].iloc[0].item() for name in _SCALARS}
         return cls(
             mean_shift=table["mean_shift"].to_numpy(np.float64),
@@ -308,7 +308,7 @@ def _fitted(values: Float, basis: Float) -> Float:
 
 @dataclass(frozen=True)
 class _Found:
-    """What weights change, and how uneven they are."""
+    """Changes of means and sds by weights, with the weights' efficiency and k̂."""
 
     shift: Float
     change: Float
@@ -326,7 +326,7 @@ class _Weighing:
     blocks: Blocks
 
     def alike(self, log_weights: Float) -> _Found:
-        """The same weights for every coordinate."""
+        """Changes of every coordinate by the same weights."""
         weights, khat = smoothed_weights(log_weights)
         efficiency = float(_efficiency(weights))
         return _Found(*_changes(weights, self.scaled), efficiency, khat, efficiency, khat)
@@ -379,7 +379,7 @@ def _normalised(log_weights: Float) -> tuple[Float, list[float]]:
 
 
 def _changes(weights: Float, scaled: Float) -> tuple[Float, Float]:
-    """What weights change of coordinates of mean zero and sd one: their means, and their sds.
+    """Changes of means and sds, by weights, of coordinates of mean zero and sd one.
 
     Both are (S, J, 1) and (S, J, b), or (S,) and (S, G).
     """

@@ -70,7 +70,7 @@ class GaussianFit:
         return np.sqrt(np.asarray((self.chol**2).sum(axis=1)).ravel())
 
     def dense(self) -> GaussianFit:
-        """The same with a dense factor."""
+        """This Gaussian with a dense factor of its covariance."""
         return GaussianFit(self.mean, _dense(self.chol)) if is_sparse(self.chol) else self
 
     def covariances(self, which: int) -> Float:
@@ -197,12 +197,12 @@ class Reference:
 
     @property
     def label(self) -> str:
-        """What its draws are, for legends and tables."""
+        """A name of the draws for legends and tables."""
         return _LABELS.get(self.method, self.method)
 
     @property
     def name(self) -> str:
-        """What its posterior is called beside the coreset's, in tables and legends."""
+        """A name for the reference's posterior beside the coreset's, in tables and legends."""
         return _NAMES.get(self.method, self.method)
 
     @property
@@ -274,7 +274,7 @@ def in_use(asked: int, available: int) -> int:
 
 
 def extended(full: FullData, reference: Reference, count: int) -> Reference:
-    """The same reference with `count` evaluated draws, or as many as it has.
+    """Extend a reference to `count` evaluated draws, or to as many as it has.
 
     The first of its spare draws, at which errors are measured, stay where they are. A Gaussian
     makes new ones. A single draw is not added.

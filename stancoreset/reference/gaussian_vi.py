@@ -392,7 +392,7 @@ def ascend_bound(
 
 
 def _combined(path: list[tuple[GaussianFit, Expectation]]) -> GaussianFit | None:
-    """Where the last Gaussians' steps of length one lead together; None if not to a Gaussian.
+    """Extrapolate to where the last Gaussians' full steps cancel; None if that is no Gaussian.
 
     In natural parameters (P, P m) a step of length one ends at E_q[∇ log p] − E_q[∇² log p] m and
     −E_q[∇² log p]. The end is combined from theirs, with weights of sum one for which the steps,

@@ -209,7 +209,7 @@ class _Pool:
         without: Sequence[int],
         kept: int,
     ) -> _Pool:
-        """Pass over all rows but some."""
+        """Collect the best rows in one pass over all rows, leaving out those of `without`."""
         pools: list[_Pool] = []
         start, beyond = 0, -np.inf
         for roots in chunks:
@@ -227,7 +227,7 @@ class _Pool:
         return _joined(pools)._best_of(kept)
 
     def padded(self, rank: int) -> _Pool:
-        """The same with further rows of zeros in each root."""
+        """This pool with rows of zeros added to each root, up to `rank` rows."""
         more, none = (0, rank - self.roots.shape[1]), (0, 0)
         if not more[1]:
             return self

@@ -116,13 +116,13 @@ class Expansion:
         )
 
     def mended(self, left: Float, draws: Float, blocks: Blocks) -> Expansion:
-        """The same with what rows and quadratic leave alike in all groups.
+        """Add the common remainder of all groups to the quadratic, by regression on Σ z and Σ z².
 
-        What they leave of one group is little, but what they leave of all alike adds up along the
-        mean and the spread of effects, and moves the parameters of these. With z in posterior
-        standard deviations, the values that are `left` at draws, (S,), are regressed on Σ z and
-        Σ z² over the first coordinates of all groups, over their second ones, and so on. Without
-        draws enough for that many numbers nothing is changed.
+        What rows and quadratic leave of one group is little, but what they leave of all groups
+        alike adds up along the mean and the spread of effects, and moves the parameters of these.
+        With z in posterior standard deviations, the values that are `left` at draws, (S,), are
+        regressed on Σ z and Σ z² over the first coordinates of all groups, over their second ones,
+        and so on. Without draws enough for that many numbers nothing is changed.
         """
         place = np.where(blocks.group < 0, -1, blocks.place)[self.columns]
         kinds = (place[:, None] == np.arange(blocks.widest)).astype(float)
@@ -213,7 +213,7 @@ class Expansion:
         return delta @ self.gradient, 0.5 * np.sum(bent * delta, axis=1)
 
     def left(self, reference: Reference) -> Float:
-        """What the quadratic leaves of L at the reference's draws, up to a constant, (S,).
+        """Remainder L − quadratic at the reference's draws, up to a constant, (S,).
 
         For draws from prior times quadratic these are log importance weights.
         """

@@ -84,7 +84,7 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
 
 
 def _cause(code: int) -> str:
-    """What ended a process: a signal, or an exception of Windows."""
+    """The cause of a process's end, in words: a signal, or an exception of Windows."""
     if code > 0:
         return f"exception {code:#x}"
     return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

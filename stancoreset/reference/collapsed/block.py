@@ -157,7 +157,7 @@ def _by_block(values: NDArray[np.bool_], block: NDArray[np.intp], count: int) ->
 
 
 def _own(along: Float, block: NDArray[np.intp]) -> Float:
-    """Of every coordinate what its own block's step changes, (K, P) → (P,)."""
+    """Change of every coordinate by a step of its own block, (K, P) → (P,)."""
     return along[block, np.arange(len(block))]
 
 

@@ -69,7 +69,7 @@ def expected_softplus(mean: Float, scale: Float, highest: int = -1) -> Float:
 
 
 def _narrow(mean: Float, scale: Float, nodes: int, highest: int) -> Float:
-    """By a Gauss–Hermite rule."""
+    """Compute the expectations of `expected_softplus` by a Gauss–Hermite rule; for small scales."""
     x, w = _hermite(nodes)
     eta = mean + x[:, None] * scale
     small = np.exp(-np.abs(eta))
@@ -89,7 +89,7 @@ def _narrow(mean: Float, scale: Float, nodes: int, highest: int) -> Float:
 
 
 def _wide(mean: Float, scale: Float, nodes: int, highest: int) -> Float:
-    """By the parts' densities at fixed places."""
+    """Compute the expectations of `expected_softplus` at fixed places; for large scales."""
     t, log_part, smaller, bend, third = _fixed(nodes)
     z = mean / scale
     # Places t and −t are these numbers of standard deviations from the mean.

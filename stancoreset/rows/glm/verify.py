@@ -146,7 +146,7 @@ def _sums_error(
     points: Float,
     rng: np.random.Generator,
 ) -> float:
-    """The same for values and gradients of sums over rows, with unit and random weights."""
+    """Largest relative error of a GLM's sums and gradients, with unit and random weights."""
     count = program.n_obs(part)
     worst = 0.0
     with density.bind(program.prior_data(part)) as prior:

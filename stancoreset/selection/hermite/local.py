@@ -110,7 +110,7 @@ def select_locally(
 
 
 def gathered(paths: Sequence[Paths], goal: float, size: int | None) -> LocalSelection:
-    """As many steps of each path as the goal, or the size, asks for."""
+    """Take steps of each group's path until the goal or the size is met; return the rows."""
     left = np.concatenate([path.left for path in paths])
     steps = _allocated(left, goal, size)
     rows, weights, start = [], [], 0
@@ -162,7 +162,7 @@ class Batch:
 
 
 def keys_of(norms: Float, rng: np.random.Generator) -> Float:
-    """Numbers of which the largest few are a random choice, likelier the larger the norms.
+    """Gumbel keys for weighted sampling without replacement: take the k largest.
 
     Each is log norm plus Gumbel noise: rows are drawn without replacement, as the norms say.
     """

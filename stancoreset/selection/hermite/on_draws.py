@@ -237,8 +237,7 @@ def _shared_functions(draws: Float, blocks: Blocks) -> Float | None:
 def _beyond(
     values: Float, common: Float, shared: Float, scaled: Float, own: NDArray[np.intp]
 ) -> tuple[Float, Float]:
-    """What rows of groups leave beyond second order, (J, S, n), and their curvatures in the
-    group's coordinates, (J, n, b, b).
+    """Remainders of groups' rows beyond second order, (J, S, n), and curvatures, (J, n, b, b).
 
     `values` (S, J, n) are log likelihoods, `common` functions of the `shared` coordinates (S, G),
     `scaled` (S, P) draws of mean zero and sd one, and `own` (J, b) the coordinates of each group,

@@ -29,7 +29,7 @@ _DOUBLINGS = 30
 def thresholded(
     phi: NDArray[np.floating], target: NDArray[np.float64], size: int, *, max_iter: int = 400
 ) -> SolverResult:
-    """At most `size` columns, and weights that sum to one, after `max_iter` steps.
+    """Select at most `size` columns by `max_iter` steps of thresholding; their weights sum to one.
 
     The first step is 1/L, with L the Lipschitz constant of ∇F.
 

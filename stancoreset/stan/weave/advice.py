@@ -1,4 +1,4 @@
-"""What to write instead of what cannot be weighted row by row, where several refusals say it."""
+"""Advice for refusals: Stan code that can be weighted in place of code that cannot."""
 
 from __future__ import annotations
 

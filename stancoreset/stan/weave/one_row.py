@@ -98,7 +98,7 @@ class _Weights:
         return model, point
 
     def of(self, p: Proven) -> Both:
-        """What a statement becomes in the model, and in ``log_lik``."""
+        """Write a proven statement for the model block and for ``log_lik``."""
         self.rows.env = {**p.env}
         s = p.statement
         match p.kind:

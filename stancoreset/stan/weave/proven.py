@@ -1,4 +1,4 @@
-"""What the proof has found: each statement of a program, with what is known where it stands."""
+"""Results of the proof: each statement of a program with the facts known at its place."""
 
 from __future__ import annotations
 
