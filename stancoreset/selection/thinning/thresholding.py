@@ -33,9 +33,8 @@ def thresholded(
 
     The first step is 1/L, with L the Lipschitz constant of ∇F.
 
-    >>> phi = np.array([[0.0, 1.0, 2.0, 5.0]])
-    >>> thresholded(phi, np.array([2.0]), 1).indices.tolist()
-    [2]
+    >>> thresholded(np.eye(4), np.array([0.0, 0.7, 0.3, 0.0]), 2).indices.tolist()
+    [1, 2]
     """
     began = perf_counter()
     first = 0.5 / float(np.linalg.eigvalsh(phi @ phi.T)[-1])
