@@ -26,10 +26,10 @@ __all__ = [
     "process_mark",
 ]
 
-# Of Windows: the right to ask for an exit code, the exit code of a process that has none yet, and
-# the error for a process of another user.
+# Windows: the right to ask for an exit code, the exit code of a running process, and the error for
+# a process of another user.
 _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
-# Bytes of arrays, and of what was freed, that are worth the time of giving memory back.
+# Bytes of freed arrays from which giving memory back is worth its time.
 _LARGE = 1e8
 
 

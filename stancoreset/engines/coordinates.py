@@ -38,9 +38,10 @@ _log = logging.getLogger(__name__)
 # Exponents and shifts.
 _Choice: TypeAlias = tuple[tuple[float, ...], Shifts]
 
-# What effects must save to be moved: of F, and in standard errors of it.
+# Least fall of the score divergence F for which effects are moved, and its least multiple of the
+# standard error.
 _SAVED, _ERRORS = 0.5, 2.0
-# Draws that are looked at: at least, and for each parameter of a dense metric.
+# Draws that judge coordinates: the least number, and the number per parameter of a dense metric.
 _LOOKED_AT, _PER_PARAMETER = 300, 2
 
 

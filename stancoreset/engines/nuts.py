@@ -30,11 +30,12 @@ _SHORTEST_ADAPTING = 150
 KNOWN_WARMUP = _SHORTEST_ADAPTING - 1
 #: Default target acceptance rate, as in Stan.
 DELTA = 0.8
-#: With a known dense metric.
+#: Default target acceptance rate with a known dense metric.
 DENSE_DELTA = 0.98
-# With a known diagonal metric of many groups, where it is steps that are short, not trajectories:
-# the effective draws of 1,000 groups' intercept and scale were 838 and 1,036, then 1,370 and 910,
-# in a single run each. Of 2,000 groups' slopes trajectories have 15 steps in place of 31.
+# Default target acceptance rate with a known diagonal metric of many groups, where steps are short,
+# not trajectories: effective draws of 1,000 groups' intercept and scale were 838 and 1,036, then
+# 1,370 and 910, in a single run each. Trajectories of 2,000 groups' slopes have 15 steps in place
+# of 31.
 _MANY_DELTA = 0.7
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"

@@ -106,9 +106,10 @@ class StanliEngine:
 
 # Simplices are as in 2.37.
 _STAN_VERSION = (2, 37)
-# Bytes that stanli takes while it reads a byte of text, most of which it frees.
+# Bytes that stanli takes while it reads a byte of text; it frees most of them.
 _READING = 60
-# Draws of so many numbers, for which stanli takes ten milliseconds, are unconstrained at once.
+# Number of values from which draws are unconstrained at once; stanli takes ten milliseconds for so
+# many.
 _MANY = 10_000
 
 

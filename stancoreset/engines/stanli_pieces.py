@@ -30,8 +30,7 @@ from stancoreset.engines.stanli_threads import in_loading_thread
 
 __all__ = ["Piece", "Pieces", "gathered"]
 
-# Chains whose draws have more values than this, all together (160 MB), are run in pieces of at most
-# so many.
+# Number of values of all draws beyond which chains run in pieces (160 MB), and of a piece at most.
 _MANY, _AT_ONCE = 20_000_000, 10_000_000
 # Random numbers in transformed data, which stanli draws again for every seed.
 _RANDOM_DATA = re.compile(r"\btransformed\s+data\b.*?_rng\s*\(.*?\bparameters\b", re.DOTALL)

@@ -25,7 +25,7 @@ from stancoreset.formulas.brms import ADDITIONS, masked
 __all__ = ["Addition", "Additions", "divided", "read_additions", "split_outside"]
 
 _ARGUMENTS = {"weights": (1, 1), "trials": (1, 1), "cens": (1, 2)}
-#: What is known of an outcome, as Stan's data.
+#: Stan's codes for how an outcome is censored, by the user's values.
 CENSORED: Mapping[Any, int] = {
     "none": 0, "right": 1, "left": -1, "interval": 2, "0": 0, "1": 1, "-1": -1, "2": 2,
     "False": 0, "True": 1, "FALSE": 0, "TRUE": 1,

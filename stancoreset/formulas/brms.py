@@ -22,7 +22,7 @@ __all__ = [
     "refuse_terms",
 ]
 
-#: The way of what no formula here says.
+#: Advice for terms that no formula here expresses.
 PROGRAM = "let brms::make_stancode write the program, which stancoreset.CoresetModel takes"
 _DEPENDENT = (
     "its rows depend on each other, so that none can be weighted alone; add a lagged outcome as a "

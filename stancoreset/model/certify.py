@@ -40,7 +40,7 @@ __all__ = ["CERTIFIED_DRAWS", "Chains", "Judge", "Known", "certificate_of_gaussi
 CERTIFIED_DRAWS = 1_000
 # Numbers in gradients of the log weights: of ten thousand parameters at 500 draws, 40 MB.
 _GRADIENTS = 5_000_000
-# What a certificate says of chains and references, which no map of the draws changes.
+# Fields of a certificate that describe chains and references; no map of the draws changes them.
 _OF_THE_CHAINS = ("divergences", "n_transitions", "rhat", "unseen", "unvisited", "against")
 
 

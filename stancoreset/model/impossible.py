@@ -14,7 +14,8 @@ from stancoreset.model.session import Session
 
 __all__ = ["impossible_rows"]
 
-# Points at which rows are evaluated; more rows than these are no mistake in a few.
+# Number of points at which rows are evaluated, and of rows without a density up to which these are
+# named.
 _POINTS, _MOST = 3, 20
 
 _Rows = NDArray[np.intp]

@@ -21,11 +21,11 @@ from stancoreset.stan import parameter_count
 
 __all__ = ["Need", "memory_needed"]
 
-# Rows from which their memory is worth a measurement, and those that are measured.
+# Number of rows from which memory is measured, and the two numbers of rows that are measured.
 _MANY, _FEW, _MORE = 50_000, 1_000, 3_000
-# While rows are read they take so many times what they take afterwards.
+# Memory for rows while they are read, as a multiple of the memory that they take afterwards.
 _READING = 3
-# Bytes from which a fit's need is said.
+# Memory in bytes from which a fit announces its need.
 _SAID = 5e8
 
 

@@ -80,29 +80,31 @@ MERGE_SIZE = 200
 PROJECTIONS = ("loglik", "fisher")
 #: The projection beyond second order, which needs the control variate; see `taylor`.
 TAYLOR = "taylor"
-#: The same without draws, for generalised linear models; see `hermite`.
+#: The projection beyond second order without draws, for generalised linear models; see `hermite`.
 HERMITE = "hermite"
 #: References that are Gaussians with a known density.
 GAUSSIANS = ("laplace", "gaussian_vi", "double_loop")
-#: Those that only generalised linear models have, which are then looked for in few rows, too.
+#: References that only generalised linear models have: these are then recognised with few rows,
+#: too.
 NEEDS_GLM = ("double_loop",)
-# Options of a plan that draws of a Gaussian have no use for, and those of NUTS and of the selection
-# that they use.
+# Options that a fit by a Gaussian's draws does not use, and the options of NUTS and of the
+# selection that it does.
 _NOT_OF_A_GAUSSIAN = ("size", "inits", "engine_output_dir")
 _OF_A_GAUSSIAN = ("chains", "iter_sampling", "thin", "draws", "show_console", "parallel_chains")
 #: Projections that leave the second order to the control variate.
 BEYOND = (TAYLOR, HERMITE)
-#: All of them by name, for type checkers.
+#: Names of all projections, for type checkers.
 ProjectionName: TypeAlias = Literal["loglik", "fisher", "taylor", "hermite"]
 #: No selection: draws of the reference's Gaussian, weighted on the full data.
 GAUSSIAN = "gaussian"
-#: Selection algorithms on a projection, the best of several, those in the loop, and none.
+#: Names of methods: selection on a projection, the best of several, selection in the loop, and no
+#: selection.
 Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName, "gaussian"]
 #: Methods that draw rows at random, for which candidates must be equally likely.
 BY_CHANCE = ("uniform", "importance")
-#: Methods in whose place rows are selected group by group, where parameters have groups.
+#: Methods that select rows group by group if parameters have groups.
 BY_GROUP = ("auto", "pursuit")
-#: Rows of a coreset.
+#: Number of rows of a coreset, or a search for it.
 Size: TypeAlias = int | Literal["auto"]
 #: Candidates that stand for all rows whatever the reference.
 KERNEL = "kernel"

@@ -94,7 +94,7 @@ FILES = {
     "checksums.txt": "checksums of these files",
 }
 
-# Those that a fit without a coreset does not have.
+# Files of a run's folder that a fit without a coreset does not have.
 _OF_ROWS = ("coreset.csv", "coreset.json", "coreset.npz", "coreset_data.json", "weights.png")
 
 _PAGE = """<!DOCTYPE html>

@@ -44,7 +44,7 @@ __all__ = [
     "without_weighted_rows",
 ]
 
-#: What weights of rows mean.
+#: Meanings that weights of rows may have.
 WeightKind: TypeAlias = Literal["frequency", "sampling"]
 KINDS = ("frequency", "sampling", "precision")
 

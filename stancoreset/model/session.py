@@ -90,11 +90,12 @@ from stancoreset.version import __version__
 
 __all__ = ["Data", "Session", "in_memory"]
 
-#: What stands for the data of a program: by name, in files, or rows that can be opened.
+#: Types that may hold a program's data: mappings, files, or rows that can be opened.
 Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
-# Of thousands of parameters they would fill the memory.
+# Largest number of values of a reference's draws in the container: thousands of parameters would
+# fill the memory.
 _SHOWN_NUMBERS = 2_000_000
 _CORESET_DIM = "coreset_dim"
 # Points at which a coordinate of ψ is tried.

@@ -128,9 +128,9 @@ HELDOUT_CERTIFIED = 0.1
 _MOVED = 0.07
 # A change that is small relative to the error of chains that are too short.
 _MOVED_LITTLE = 0.5 * _MOVED
-# k̂ of weights without heavy tails, and draws from which it is known well enough; standard errors
-# within which a change is known. 1,000 draws certify 99 % of 3,362 simulated sets of weights of
-# which 250 leave no doubt, and all but one of those without rare jumps.
+# Pareto k̂ up to which weights have no heavy tail; draws from which k̂ is known; standard errors
+# within which a change is known. Of 3,362 simulated sets of weights for which 250 draws leave no
+# doubt, 1,000 draws certify 99 %, and all but one of those without rare jumps.
 _LIGHT, _SHOW_KHAT, _SURELY = 0.3, 250, 3
 # Promised error of each mean, in standard deviations, and of each standard deviation, relative; and
 # the number of standard errors that must fit into it beside what the weights move.
@@ -138,14 +138,15 @@ _STANDARD_ERRORS = 2
 _PROMISED = _STANDARD_ERRORS * PRECISE
 # If these changes are unknown, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
 _ESS_ALONE = 0.99
-# Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
+# Efficiency and held-out error beyond which weights are useless whatever k̂ is: most draws are in
+# the wrong place.
 _ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
 # Share of divergent transitions above which NUTS may have missed part of its target: along
 # curved ridges 0.18 % of them (7 of 4,000) accompanied a standard deviation too small by 24 %,
 # while correct fits have hardly any (3 of 8,000 at most).
 _DIVERGENT = 0.0005
-# In short runs this many may be due to chance.
+# Number of divergent transitions in short runs that may be due to chance.
 _STRAY = 2
 #: R̂ above which the chains represent different posteriors, or leave a mean uncertain by 0.1
 # standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot correct

@@ -17,8 +17,8 @@ from stancoreset.engines import Float
 
 __all__ = ["why_chains_disagree"]
 
-# Width without draws, in standard deviations of a chain, that is a gap, and the share of draws at
-# either end that is not looked at.
+# Width of a range without draws that is a gap, in sds of a chain; share of draws at either end that
+# is ignored.
 _GAP, _END = 0.5, 0.01
 # Largest R̂ of the halves of a chain that stays where it is.
 _STAYS = 1.2

@@ -60,23 +60,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Marginals", "enough_draws", "marginals_of"]
 
-# Draws for each function of the shared coordinates, so that their noise is that share of the
-# variance; and for each where only what all groups leave together is a function of them.
+# Draws for each function of the shared coordinates, so that their noise is 1/20 of the variance;
+# and the fewer draws that suffice if only all groups together are a function of them.
 _DRAWS, _FEWER_DRAWS = 20, 4
 # Groups whose weights are held at a time.
 _AT_ONCE = 256
 # Efficiency below which weights are smoothed: above, no tail of theirs matters.
 _SMOOTHED = 0.99
-# Least estimate of E[exp M_h | γ] − 1, which least squares may put below what can be.
+# Lower limit of E[exp M_h | γ] − 1, because least squares may estimate less than is possible.
 _LEAST = -0.5
-# Largest variance of the log weights that may be left out, beyond which terms of second order
-# matter; and largest root mean square of what is left out of means and standard deviations.
+# Largest variance of the log weights that may be omitted, beyond which terms of second order
+# matter; and largest root mean square of the omitted changes of means and sds.
 _LEFT, _UNEXPLAINED = 1.0, 0.03
 # Smallest number of elements of a parameter whose average is judged.
 _MANY = 20
 # A ridge of coordinates that are functions of others, as a share of the number of draws.
 _RIDGE = 1e-9
-# What holds of all coordinates.
+# Fields of `Marginals` that hold for all coordinates.
 _SCALARS = (
     "average_shift",
     "efficiency",

@@ -31,9 +31,9 @@ __all__ = [
     "require_usable",
 ]
 
-# Newton steps to the precisions that priors add, and the smallest share of a variable's precision
-# that they may have. Variances may be off by this share, or where priors have no more than that
-# share of the precision.
+# Newton steps to the precision that priors add; its least share of a variable's precision; relative
+# error of variances at which the steps end; share of the precision below which variances may be
+# off.
 _STEPS, _LITTLE, _CLOSE, _TOLD = 5, 1e-2, 0.01, 0.05
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
@@ -118,7 +118,7 @@ def _log_det(factor: AnyMatrix) -> float:
     return float(np.sum(np.log(np.abs(splu(sparse.csc_array(factor)).U.diagonal()))))
 
 
-# What references' draws are called in legends.
+# Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
     "gaussian_vi": "Gaussian variational fit",
@@ -129,7 +129,7 @@ _LABELS = {
     "advi": "ADVI",
     "pilot": "pilot run",
 }
-# Their names where `method` is not one that a user knows.
+# Names in tables of references whose `method` no user knows.
 _NAMES = {"settled": "quadratic approximation", "draws": "reference"}
 
 

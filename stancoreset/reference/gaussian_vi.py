@@ -72,7 +72,7 @@ _log = logging.getLogger(__name__)
 _STATIONARY, _STATIONARY_ON_AVERAGE = 1e-8, 1e-4
 # Largest number of steps, and the shortest.
 _STEPS, _SHORTEST = 200, 1e-6
-# Steps before combinations are tried, and of how many of the last ones they are.
+# Steps before combinations are tried, and number of the last steps that are combined.
 _PLAIN, _COMBINED = 12, 8
 # Rounding error of a bound, relative.
 _ROUNDING = 1e-11
@@ -81,8 +81,8 @@ _FEWEST, _MOST, _ROWS_AND_POINTS = 32, 1_024, 1 << 21
 # Rows of the subsample on which a climb without a mode starts, for each parameter and at least; the
 # widths around its top at which expectations are taken.
 _ROWS_EACH, _ROWS, _TINY = 100, 5_000, 1e-4
-# Powers of ten between which Laplace priors of coefficients are recognised, and of any parameter,
-# such as a logarithm of a scale.
+# Powers of ten in which Laplace priors are recognised: for coefficients, and for any parameter
+# (logarithms of scales).
 _WILD, _TAME = (-3.0, 3.0), (-3.0, 0.5)
 _ADVICE = 'use reference="laplace", or posterior draws of your own (reference=draws)'
 

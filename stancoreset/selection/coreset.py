@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUADRATIC_ONLY", "Coreset", "Remainder", "row_columns", "select"]
 
-#: The method of a coreset whose rows replace no others: the quadratic stands for all of the rest.
+#: Method of a coreset whose rows replace no others: the quadratic stands for all of the rest.
 QUADRATIC_ONLY = "quadratic only"
 
 #: Projections of what a control variate leaves to the rows; ``penalised`` makes a regression.
@@ -36,7 +36,7 @@ Remainder: TypeAlias = TaylorProjection | HermiteProjection
 
 # Columns of every table of a coreset.
 _ROW, _WEIGHT = "row", "weight"
-# A column of those that know it.
+# Column of tables for rows whose information is known.
 _INFORMATION = "information"
 
 

@@ -45,13 +45,13 @@ __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
-# Standard deviation of what derivatives leave of the log likelihood at which draws tell more, and
-# that which they may leave.
+# Remainder of the log likelihood, as an sd, from which draws improve the quadratic, and the largest
+# it may then have.
 _MUCH, _LITTLE = 1.0, 0.25
 # Pairs for each entry of a row of the averaged Hessian.
 _PAIRS_EACH = 2
 
-# Draws for each number that is learnt of what is left of all groups alike.
+# Draws for each number of a regression on the remainder that all groups share.
 _DRAWS_EACH = 10
 # Correlation matrices with a smaller ratio of smallest to largest eigenvalue are not trusted.
 _SINGULAR = 1e-10

@@ -48,8 +48,8 @@ _SCALED_BY = {
     "matrix": ("vector", "matrix"),
 }
 _DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
-# Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
-# effects may move: what it scales is then less than twice as wide in one draw as in most others.
+# Standard deviation of the log of each diagonal element of a Cholesky factor below which its
+# effects move: they are then less than twice as wide in one draw as in most others.
 _KNOWN = 0.3
 # What the names of shifts and of their sizes begin with.
 _NAMES = ("shift", "shift_rows", "shift_columns")

@@ -85,7 +85,7 @@ _LAST_IS_COVARIANCE = frozenset(
 )
 # Densities whose last argument has the sum one.
 _OF_SIMPLEX = frozenset({"categorical", "multinomial"})
-# Most coordinates of ψ for one element of the parameters.
+# Largest number of coordinates of ψ for each element of the parameters.
 _MANY = 2
 _REALS = ("real", "vector", "row_vector", "matrix")
 

@@ -48,7 +48,7 @@ _CORRELATED = {
 # Functions that are positive where their arguments are.
 _POSITIVE = ("sqrt", "square", "inv", "inv_sqrt", "inv_square", "pow", "rep_vector", "to_vector")
 _DENSITIES = ("_lpdf", "_lupdf")
-# Statements by which a loop leaves out some of its priors.
+# Statements by which a loop leaves some of its priors out.
 _LEAVING = (n.Break, n.Continue)
 
 

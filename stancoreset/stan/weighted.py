@@ -50,9 +50,9 @@ __all__ = [
 Rows = slice | ArrayLike
 # Up to so many rows, groups may have one each by chance.
 _FEW = 5
-# Rows without another of their group: the share beyond which a parameter is one of a row.
+# Share of rows without another of their group, beyond which a parameter belongs to one row.
 _ALONE = 0.9
-# Groups beside each row beyond which the rows are taken for a part of the data.
+# Groups for each row beyond which the rows are taken for a part of the data.
 _PART = 2
 
 

@@ -27,7 +27,7 @@ __all__ = ["Ended", "failure", "run"]
 #: The end of a process that was not killed: exit code and output.
 Ended = subprocess.CompletedProcess[str]
 
-# Exit codes of Windows: of Ctrl-C, and the first of those that no program gives by itself.
+# Exit codes of Windows after Ctrl-C, and the first code that no program returns by itself.
 _INTERRUPTED, _EXCEPTIONS = 0xC000013A, 0xC0000000
 _MEMORY = (
     "most likely from lack of memory: free some, or keep the rows on disk with "

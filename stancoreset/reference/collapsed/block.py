@@ -25,7 +25,7 @@ from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 
 __all__ = ["MOST_HYPERPARAMETERS", "find_bending", "find_conditionally_gaussian"]
 
-# Nats that parameters may bend f and still count as Gaussian: importance weights mend as much.
+# Bending of f, in nats, up to which parameters count as Gaussian: importance weights mend as much.
 _NEGLIGIBLE = 0.02
 # Share of the largest change that is rounding.
 _ROUNDING = 1e-9
@@ -33,7 +33,7 @@ _ROUNDING = 1e-9
 _UNIT = 0.5
 # Random points at which bends are measured.
 _POINTS = 2
-#: Hyperparameters of which importance sampling is tried.
+#: Largest number of hyperparameters that importance sampling attempts.
 MOST_HYPERPARAMETERS = 12
 
 

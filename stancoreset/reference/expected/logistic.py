@@ -26,8 +26,8 @@ from stancoreset.engines import Float
 
 __all__ = ["expected_softplus", "polynomials"]
 
-# Largest standard deviations for which so many Gauss–Hermite nodes do, and wider ones, for which
-# so many Gauss–Legendre nodes on either side of zero do.
+# Largest standard deviations and the numbers of Gauss–Hermite nodes that suffice up to these; wider
+# ones take Gauss–Legendre nodes on either side of zero.
 _NARROW = ((0.02, 3), (0.06, 4), (0.15, 6), (0.25, 8), (0.4, 12), (0.6, 16), (0.75, 24), (0.85, 32))
 _WIDE = ((1.5, 96), (np.inf, 64))
 _WIDTHS = np.array([width for width, _ in (*_NARROW, *_WIDE)])

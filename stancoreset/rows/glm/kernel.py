@@ -33,7 +33,7 @@ __all__ = ["GlmKernel"]
 
 # Numbers η in a block: they stay in the processor's second cache.
 _BLOCK = 1 << 16
-# The same in single precision, where each block has more to do.
+# Numbers η in a block in single precision, where each block has more to do.
 _SERIES_BLOCK = 1 << 18
 # Smallest number of draws for which a series about their mean pays.
 _MANY_DRAWS = 50

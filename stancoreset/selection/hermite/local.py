@@ -45,14 +45,14 @@ __all__ = [
     "shares_of_curvature",
 ]
 
-# Candidates of a group, and most rows that are selected of it.
+# Candidates of a group, and the largest number of its rows that are selected.
 _CANDIDATES, _MOST = 48, 4
 # Entries of inner products in a block of groups.
 _ENTRIES = 1 << 21
-# Largest share of a group's curvature that its rows may have, in any direction, and the smallest
-# curvature, relative to its largest, of which shares are known.
+# Largest share of a group's curvature that its rows may have in any direction, and the smallest
+# curvature, relative to the group's largest, whose shares are known.
 _CURVED, _FLAT = 0.95, 1e-9
-# Share of a candidate's squared norm that is added to it where all of them are matched at once.
+# Share of each candidate's squared norm added where candidates are matched jointly.
 _RIDGE = 1e-9
 
 

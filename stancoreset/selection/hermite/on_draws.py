@@ -40,7 +40,7 @@ from stancoreset.selection.projection import require_finite
 
 __all__ = ["Candidates", "candidates_of", "groups_of_rows", "indicators", "select_on_draws"]
 
-# Draws for each function that is subtracted.
+# Draws for each function that is subtracted from log likelihoods.
 _DRAWS = 3
 # Step that tells whether a row reads a coordinate, in standard deviations.
 _STEP = 0.5

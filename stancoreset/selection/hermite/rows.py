@@ -23,7 +23,7 @@ from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_se
 
 __all__ = ["AllRows"]
 
-# Norm in natural logarithms that the smallest parts may have together to be left out.
+# Largest joint norm, in nats, of the parts that are omitted.
 _NEGLIGIBLE = 1e-3
 # Entries of directions that are kept between passes: 160 MB.
 _KEPT = 20_000_000

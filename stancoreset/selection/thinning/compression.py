@@ -15,7 +15,7 @@ __all__ = ["kernel_rows"]
 
 Float = NDArray[np.float64]
 
-#: Rows of a group, and those that it is compressed to.
+#: Rows of a group, and the rows that it is compressed to.
 _GROUP, _KEPT = 1_000, 50
 #: Whole numbers of so many values are codes of categories.
 _FEWEST, _MOST = 3, 20

@@ -47,7 +47,7 @@ Places: TypeAlias = "slice | NDArray[np.int64]"
 PARTS = ("moments", "quantiles", "kernel")
 #: Number of random Fourier features.
 KERNEL = 1_000
-#: Largest number of functions of each other kind; of more, so many are drawn at random.
+#: Largest number of functions of each other kind; beyond it, that many are drawn at random.
 _MOST = 1_000
 #: Probabilities of the quantiles.
 _LEVELS = np.arange(1, 20) / 20

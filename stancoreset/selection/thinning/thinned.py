@@ -53,7 +53,7 @@ ThinningMethod: TypeAlias = SolverName | Literal["distribution_iht"]
 Functions: TypeAlias = "str | ArrayLike | Sequence[Any]"
 
 _DEFAULT = "moments+quantiles+kernel"
-#: Numbers of Φ: of more draws, so many candidates are chosen that it has no more.
+#: Numbers that Φ may hold: of more draws, fewer candidates are chosen.
 _NUMBERS = 50_000_000
 #: Largest size that is tried for a tolerance.
 _LARGEST = 1_000

@@ -22,7 +22,7 @@ __all__ = ["DISTRIBUTION_IHT", "thresholded"]
 
 #: The method's name.
 DISTRIBUTION_IHT: Final = "distribution_iht"
-# A step that was doubled so often begins anew.
+# Doublings of a step after which it starts again from the first.
 _DOUBLINGS = 30
 
 

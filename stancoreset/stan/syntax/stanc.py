@@ -50,7 +50,7 @@ _NEW_WORDS = {
 }
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
-# Of a program that an error shows.
+# Characters of a line of the program that an error shows.
 _LONGEST_LINE = 400
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "mixed_by_row",
 ]
 
-#: Where nothing more is known.
+#: Advice where nothing more is known.
 IN_A_LOOP = (
     "write the likelihood as a loop over the rows, `for (n in 1:N)`, in which row n reads only its "
     "own data"
