@@ -91,7 +91,7 @@ class Information:
     def best(self, size: int) -> NDArray[np.int64]:
         """Row numbers of the largest gains, from 0, the largest first.
 
-        They may tell the same: `CoresetModel.design` chooses rows that complete each other.
+        Their information may overlap; `CoresetModel.design` chooses rows that complete each other.
         """
         check_whole("size", size, 1)
         return np.argsort(-self.gain, kind="stable")[:size]
@@ -112,7 +112,7 @@ class Design:
     rows : ndarray of int, shape (k,)
         Row numbers, from 0.
     gain : ndarray, shape (k,)
-        What each adds to the expected fall of the posterior's entropy, given those before it, in
+        Gain of each row given those before it: the expected fall of the posterior's entropy, in
         nats.
     sd : ndarray, shape (k, q)
         Posterior standard deviations of the targets that are expected after each row.

@@ -119,21 +119,21 @@ class Selection:
     Attributes
     ----------
     projection : {"taylor", "hermite", "loglik", "fisher"}, optional
-        What the rows match at the reference: the log likelihood beyond second order, under a
-        Gaussian without draws (the default for generalised linear models with a control variate;
-        see `stancoreset.selection.hermite`) or on draws (the default for other programs with one;
-        see `stancoreset.selection.taylor`), its values (the default without), or its gradient (the
-        weighted Fisher information norm; see `stancoreset.selection.fisher`).
+        Part of the log likelihood that the rows match. ``"hermite"``: terms beyond second order, by
+        exact expectations under a Gaussian (the default for generalised linear models with a
+        control variate; see `stancoreset.selection.hermite`). ``"taylor"``: the same terms on draws
+        (the default for other programs with a control variate; see `stancoreset.selection.taylor`).
+        ``"loglik"``: its values (the default without a control variate). ``"fisher"``: its gradient
+        (the weighted Fisher information norm; see `stancoreset.selection.fisher`).
     control_variate : bool
         Whether a quadratic around the posterior's centre completes the rows to second order, so
         that a hundred rows do the work of thousands, above all in many dimensions. See
         `stancoreset.selection.control_variate`.
     draws : int, optional
         Number of reference draws S for selection; default: five times the size, at least 250. If
-        the size is searched for: 100, of which the quadratic may leave so little that no row is
-        selected, else 250, and about 1,000 where it leaves much. A Laplace fit's are doubled until
-        the held-out error stops improving, up to 2,000. With the model in the loop: draws of each
-        coreset posterior.
+        the size is searched for: 100 at first; if rows must be selected, 250, or about 1,000 if the
+        quadratic leaves much. Draws of a Laplace fit are doubled, up to 2,000, until the held-out
+        error stops improving. With the model in the loop: draws of each coreset posterior.
     candidates : int or "kernel", optional
         Number of random candidate rows M; default: min(N, max(20,000, 50·size)); for ``"hermite"``
         min(N, max(2,000, 2·size)), and min(N, 1,000) if the size is searched for. ``"kernel"``:

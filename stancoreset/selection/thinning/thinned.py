@@ -184,8 +184,8 @@ def thin(
     kernel
         A kernel of your own in place of the Gaussian one: the Gram matrix of all draws, chain by
         chain, or a function that takes two arrays of draws, (n, D) and (m, D) in the order and
-        units of the posterior's variables, and returns (n, m). Of `functions` it is ``kernel``;
-        ``functions="kernel"`` matches it alone.
+        units of the posterior's variables, and returns (n, m). It takes the place of ``kernel`` in
+        `functions`; ``functions="kernel"`` matches it alone.
     method
         A selection algorithm of `stancoreset.solvers`, or ``"distribution_iht"``, the paper's own
         thresholding, whose errors are many times as large.
@@ -194,7 +194,7 @@ def thin(
         draws. The sizes tried are 25 % apart.
     resample
         True: `size` draws of equal weight, some possibly repeated, for tools that know no weights;
-        a number: so many, made of draws as similar as possible to the weighted ones.
+        a number: that many draws, as similar as possible to the weighted ones.
     var_names
         Variables whose distribution is matched, default: all. The result holds every variable.
     seed
