@@ -147,7 +147,7 @@ def end_with_tree(code: int = 0) -> None:
 
 
 def process_mark() -> str:
-    """This process: its number and, if known, its start time, as in ``4711_123456``."""
+    """A mark of this process: its number and, if known, start time, as in ``4711_123456``."""
     status = _status(os.getpid())
     return str(os.getpid()) if status is None else f"{os.getpid()}_{status[1]}"
 

@@ -1,4 +1,4 @@
-"""How each statement of a program is weighted, as text of the terminal's width."""
+"""Text of the terminal's width on the weighting of each statement of a program."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Moving:
         exponents: Sequence[float],
         shifts: Shifts = MappingProxyType({}),
     ) -> Float:
-        """Draws of the `own` density (S, P) → where they are in that one."""
+        """Convert draws of the `own` density (S, P) to the coordinates of the moved density."""
         centring = self.centring
         values = centring.moved(own.constrain(draws), exponents, shifts)
         far = exponents[len(centring.scaled) :]
@@ -111,7 +111,7 @@ class Coordinates(Closing):
     shifts: Shifts = field(default_factory=dict)
 
     def of(self, draws: Float) -> Float:
-        """Draws in the program's coordinates (S, P) → in those of NUTS."""
+        """Convert draws in the program's coordinates (S, P) to those of NUTS."""
         if self.moving is None:
             return draws
         return self.moving.of(self.own, draws, self.exponents, self.shifts)

@@ -87,7 +87,7 @@ def with_functions(code: str) -> str:
 
 
 def _own(node: n.Node) -> n.Node | None:
-    """Replace a call by our Stan function for it; None if stanli's own function serves."""
+    """Replace a call or a sampling statement by our Stan code; None if stanli's serves."""
     match node:
         case n.Call(name=name, args=args) if _LACKING.match(f"{name}("):
             ours = tuple(n.transform(a, _own) for a in args)

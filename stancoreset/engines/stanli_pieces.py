@@ -59,7 +59,7 @@ class Piece:
         return None if self.fit.metric == "unit_e" else np.asarray(self.fit.inv_metric, float)
 
     def every(self, apart: int) -> tuple[Float, dict[str, Float], int]:
-        """Its draws (chains, S, columns) so many transitions apart, and statistics (chains, S).
+        """Draws (chains, S, columns) `apart` transitions apart, statistics, and their number.
 
         The number is that of draws after warm-up, which are the last.
         """
@@ -183,7 +183,7 @@ class Pieces:
 def _shifted(
     on_iteration: Callable[[int, int], object], before: int
 ) -> Callable[[int, int], object]:
-    """The callback of a piece that so many transitions precede."""
+    """The callback of a piece that `before` transitions precede."""
     return lambda chain, iteration: on_iteration(chain, before + iteration)
 
 
@@ -215,7 +215,7 @@ def _of_unit_steps(fit: Any, n_params: int) -> Float:
 
 
 def gathered(pieces: Iterable[SampleResult], draws: int) -> SampleResult:
-    """The draws of consecutive pieces in one result, which has so many of each chain.
+    """Join the draws of consecutive pieces to one result with `draws` draws a chain.
 
     The draws of a single piece are not copied. Of several, the engine's own fits are forgotten.
     """

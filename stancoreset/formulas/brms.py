@@ -1,4 +1,4 @@
-"""What formulas and families of brms say that has another form here, or none.
+"""Formulas and families of brms that are not supported, and what to write instead.
 
 Each is refused in one sentence with what to write instead. brms writes Stan programs, and
 `stancoreset.CoresetModel` takes these: what no formula here says goes that way.

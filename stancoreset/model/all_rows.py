@@ -25,7 +25,7 @@ def are_few(full: FullData) -> bool:
 
 
 def stand_for_themselves(full: FullData, reference: Reference) -> bool:
-    """Whether no quadratic settles, and NUTS on all rows will end."""
+    """Whether all rows are the coreset: no quadratic settles, and chains on them may mix."""
     return bool(reference.unsettled) and are_few(full) and reference.rhat <= MAY_MIX
 
 

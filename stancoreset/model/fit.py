@@ -164,7 +164,7 @@ class CoresetFit:
 
     @property
     def posteriors(self) -> dict[str, Any]:
-        """This fit and its reference's draws by name, for comparisons and plots."""
+        """The fit and its reference's draws by name, for comparisons and plots."""
         own = "coreset" if self.selected is not None else "weighted Gaussian"
         return {own: self, self.reference.name: self.laplace}
 

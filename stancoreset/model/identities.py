@@ -450,7 +450,7 @@ def _against_original(
 def _own_rounding(
     model: BoundModel, thetas: Float, gradient: Float, rng: np.random.Generator
 ) -> float:
-    """How far apart gradients are at neighbouring numbers, which only rounding tells apart.
+    """Largest change of gradients between neighbouring floats, caused by rounding.
 
     The derivative of a Cholesky factor of a nearly singular matrix, as a Gaussian process has it,
     knows seven digits, of which a sum in another order keeps none more.

@@ -58,7 +58,7 @@ def impossible_rows(session: Session, checked: StanData, seed: int) -> DataError
 
 
 def _failing(rows: _Rows, fails: Callable[[_Rows], bool]) -> Iterator[int]:
-    """Single rows that fail, among rows that do together."""
+    """Find single failing rows by bisection, among rows that fail together."""
     if len(rows) == 1:
         yield int(rows[0])
         return

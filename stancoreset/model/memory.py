@@ -46,7 +46,7 @@ class Need:
 
     @property
     def total(self) -> float:
-        """All bytes."""
+        """Bytes needed in all."""
         return self.by_rows + self.by_draws
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Need:
 
     @property
     def is_large(self) -> bool:
-        """Whether somebody should hear of it."""
+        """Whether the need is large enough to be announced."""
         return self.total > _SAID
 
     def require_room(self) -> None:

@@ -52,7 +52,7 @@ class NewRows:
 
     @property
     def shared(self) -> StanData:
-        """All data but the rows and their number."""
+        """The data except the rows and their number."""
         if isinstance(self.data, StoredRows):
             return self.data.row_values
         rows = {*self.program.rows, self.program.weights, self.program.obs}

@@ -175,7 +175,7 @@ class Marginals:
 
 
 def enough_draws(count: int, blocks: Blocks) -> bool:
-    """Whether so many draws tell the conditional means of groups, given what these share."""
+    """Whether `count` draws suffice for means of groups given shared coordinates."""
     return count >= max(LEAST_DRAWS, _DRAWS * (1 + len(blocks.shared)))
 
 
@@ -332,7 +332,7 @@ class _Weighing:
         return _Found(*_changes(weights, self.scaled), efficiency, khat, efficiency, khat)
 
     def by_group(self, shared: Float, local: Float, basis: Float, sums: Float) -> _Found:
-        """Weights of shared coordinates, and of each group's, given what others do to these.
+        """Changes of shared coordinates, and of each group's own, by weights of their own.
 
         The weights of a group's own coordinates are by `sums`, what groups leave, (S, J).
         """

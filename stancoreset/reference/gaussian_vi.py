@@ -115,7 +115,7 @@ class Expectation:
         return self.value + float(entropy)
 
     def left(self, q: GaussianFit) -> float:
-        """How far q is from stationary, in its standard deviations: zero where it is."""
+        """Distance of q from a stationary point, in standard deviations; zero at one."""
         slope, bend = self._whitened(q)
         return float(max(np.linalg.norm(slope), np.linalg.norm(bend + np.eye(len(slope)))))
 
@@ -175,7 +175,7 @@ def from_top(
     rng: np.random.Generator,
     scales: Sequence[int] = (),
 ) -> tuple[Expecting, GaussianFit]:
-    """An expectation and a Gaussian to start from, where there may be no Laplace fit.
+    """A start without a Laplace fit: an expectation and a Gaussian at the density's top.
 
     Its mean is the top of the log density of a subsample, climbed from zero, and its widths are
     those of the expected curvature there, which is finite at kinks. Logarithms of scales of Laplace

@@ -164,7 +164,7 @@ class Blocks:
 
     @cached_property
     def local(self) -> NDArray[np.intp]:
-        """The other coordinates, ascending."""
+        """The coordinates that belong to a group, ascending."""
         return np.flatnonzero(self.group >= 0)
 
     @cached_property

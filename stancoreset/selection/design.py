@@ -177,7 +177,7 @@ class _State:
             self.target = self.target / np.linalg.norm(self.target, axis=1, keepdims=True)
 
     def left(self) -> Float:
-        """The targets' variances, which were one."""
+        """Remaining variances of the targets, each relative to its variance before the design."""
         if self.target is None:
             return np.empty(0)
         return np.asarray(np.einsum("qd,de,qe->q", self.target, self.covariance, self.target))

@@ -177,7 +177,7 @@ class Centring:
 
     @property
     def effects(self) -> tuple[Effects | Located | Shifted, ...]:
-        """All that can be moved, in the order of exponents."""
+        """Effects that can be moved, in the order of their exponents."""
         return (*self.scaled, *self.located, *self.others)
 
     def data(

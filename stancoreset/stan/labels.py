@@ -65,11 +65,11 @@ class Labels:
         coords: Mapping[str, Sequence[Any]] | None,
         dims: Mapping[str, Sequence[str]] | None,
     ) -> Labels:
-        """The user's, either of which may be None."""
+        """The labels that a user gives, either of which may be None."""
         return cls(dict(coords or {}), dict(dims or {}))
 
     def over(self, other: Labels) -> Labels:
-        """Both; where they name the same, these win."""
+        """Merge with other labels; these labels win where both name the same."""
         return Labels({**other.coords, **self.coords}, {**other.dims, **self.dims})
 
 

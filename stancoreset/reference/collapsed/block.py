@@ -1,4 +1,4 @@
-"""Which parameters are Gaussian given the others: found by gradients, whatever the syntax.
+"""The parameters that are Gaussian given the others, found by gradients, whatever the syntax.
 
 A set of parameters is conditionally Gaussian if f is quadratic along all of them, whatever the
 others are: log π has no third derivative and ψ no second one within the set. Both are measured by

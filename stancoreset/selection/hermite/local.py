@@ -171,7 +171,7 @@ def keys_of(norms: Float, rng: np.random.Generator) -> Float:
 
 
 def batches(keys: Float, weights: Float, group: NDArray[np.int64]) -> Iterator[Batch]:
-    """All groups in batches, with the rows of the largest `keys` as candidates."""
+    """Cut all groups into batches; candidates are the rows of the largest `keys`."""
     order = np.lexsort((-keys, group))
     _, first, count = np.unique(group[order], return_index=True, return_counts=True)
     by_size = np.argsort(count, kind="stable")

@@ -67,7 +67,7 @@ def groups_of_rows(
 
 
 def indicators(group: NDArray[np.int64], count: int) -> Matrix:
-    """Which values belong to each group, (n, J); none of −1."""
+    """Membership of values in groups, (n, J); group −1 belongs to none."""
     own = np.flatnonzero(group >= 0)
     return Matrix((np.ones(len(own)), (own, group[own])), shape=(len(group), count))
 
@@ -84,7 +84,7 @@ class _Rows:
 
     @staticmethod
     def joined(pieces: Sequence[_Rows]) -> _Rows:
-        """All rows of some pieces."""
+        """Join the rows of several pieces."""
         return _Rows(
             np.concatenate([r.places for r in pieces]),
             np.concatenate([r.weights for r in pieces]),
@@ -94,7 +94,7 @@ class _Rows:
         )
 
     def where(self, kept: NDArray[np.bool_]) -> _Rows:
-        """Some of the rows."""
+        """The rows for which `kept` is true."""
         return _Rows(
             self.places[kept],
             self.weights[kept],
@@ -161,7 +161,7 @@ def candidates_of(
 
 
 def _first_of_groups(held: Sequence[_Rows], most: int) -> list[NDArray[np.bool_]]:
-    """Which rows have the largest keys of their group: as many of each, and `most` in all."""
+    """Masks of the rows with the largest keys: equally many a group, `most` in all."""
     group = np.concatenate([r.group for r in held])
     keys = np.concatenate([r.keys for r in held])
     order = np.lexsort((-keys, group))

@@ -1,4 +1,4 @@
-"""All rows as Hermite series: kept between passes if they fit in memory, else made again.
+"""The full data's rows as Hermite series: kept between passes if they fit in memory, else remade.
 
 Rows' remainders differ by orders of magnitude where groups do: with n rows a group's predictor has
 a variance of about 1/n, and each row a remainder of about n^−3/2. So rows are drawn at random, as

@@ -73,7 +73,7 @@ class Basis:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Their weights x, all positive after `enter`, `prune` and `swap`."""
+        """Weights x of the active columns, all positive after `enter`, `prune` and `swap`."""
         return self._x[: self._count]
 
     @property

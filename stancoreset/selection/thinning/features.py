@@ -263,7 +263,7 @@ def _scaled(
 
 
 def _some(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """All of `count` positions, or `_MOST` of them at random."""
+    """Positions of `count` values: all, or `_MOST` of them at random."""
     if count <= _MOST:
         return np.arange(count)
     return np.sort(rng.choice(count, _MOST, replace=False)).astype(np.int64)

@@ -299,7 +299,7 @@ def _chosen(
 def _candidates(
     weights: Float, possible: NDArray[np.intp], functions: int, seed: int
 ) -> NDArray[np.int64]:
-    """All draws of positive weight, or as many as Φ has room for, in proportion to weights."""
+    """Draws of positive weight: all, or as many as Φ has room for."""
     room = max(1, _NUMBERS // functions)
     if len(possible) <= room:
         return possible.astype(np.int64)

@@ -82,7 +82,7 @@ class TableFile:
 
     @property
     def format(self) -> Format:
-        """How the file holds its columns."""
+        """Format of the file, as `FORMATS` names it."""
         known = FORMATS.get(self.path.suffix.lower())
         if known is not None:
             return known

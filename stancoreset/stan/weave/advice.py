@@ -50,7 +50,7 @@ GROUP_BY_GROUP = (
 
 
 def mixed_by_row(s: n.Stmt) -> str:
-    """How to write ``target += log_mix(p, normal_lpdf(y | m, s), …);`` with a mixture for each row.
+    """Advice to write a `log_mix` of all rows as a mixture for each row.
 
     Empty for other statements.
     """

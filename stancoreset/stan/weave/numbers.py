@@ -1,4 +1,4 @@
-"""Row numbers as data of the row: a loop over rows reads the rows before, and its place.
+"""Row numbers as data of the row: everything that they decide, such as earlier rows, is data too.
 
     for (n in 2:N) {
       if (id[n] == id[n - 1]) y[n] ~ normal(a + b * y[n - 1], s);
@@ -191,7 +191,7 @@ def _at(s: n.For, number: n.Expr) -> n.Expr:
 
 
 def of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
-    """Size of an array that has, for each row, an element of `size`."""
+    """Size of an array with dimensions `dims`, whose entries are elements of `size`."""
     if size.array:
         return replace(size, array=(*dims, *size.array[1:]))
     base = "row_vector" if size.base == "matrix" else "real"

@@ -81,7 +81,7 @@ class Proven:
 
     @property
     def all(self) -> Iterator[Proven]:
-        """This statement and those in it."""
+        """Yield this statement and the statements in it."""
         yield self
         for p in self.parts:
             yield from p.all
