@@ -1,6 +1,7 @@
 """A program's effects, and the coordinates in which chains move them.
 
-What may move is `stancoreset.stan.centring`'s; how far, `stancoreset.engines.coordinates`'.
+`stancoreset.stan.centring` decides which effects may move, `stancoreset.engines.coordinates` how
+far.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The memory that a fit will need, estimated before it begins.
 
 The engine holds most of it: stanli keeps a loop over rows as one operation after the other, some
-four kilobytes a row, and statements of whole vectors in a tenth of that. What a row of this program
-takes is therefore measured on a few of them.
+four kilobytes a row, and statements of whole vectors in a tenth of that. The memory that a row of
+this program takes is therefore measured on a few rows.
 """
 
 from __future__ import annotations

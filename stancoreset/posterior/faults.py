@@ -1,7 +1,7 @@
 """Faults that withhold a certificate: one class for each kind, with its numbers.
 
-`stancoreset.posterior.certificate` decides by the kinds, and by nothing else. A fault's text says
-to people what went wrong and what to do; no code reads it.
+`stancoreset.posterior.certificate` decides by the kinds of faults, and by nothing else. A fault's
+text tells people what went wrong and what to do; no code reads it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ their noise, sd(r)/√S, hides what single parameters do. But a mean moves, to f
 
     Cov(θ_k, r) = Σ_j V_kj E[∂_j r]
 
-where θ is normal with covariance V (Stein's identity), and gradients are local: ∂_k r has nothing
-of what groups leave that θ_k has no part in. So r is approximated by the quadratic
+where θ is normal with covariance V (Stein's identity), and gradients are local: ∂_k r does not
+depend on the remainders of groups to which θ_k does not belong. So r is approximated by the
+quadratic
 
     M(θ) = gᵀθ + ½ θᵀCθ,      ∂_k M ≈ ∂_k r   by least squares at the certificate's draws,
 

@@ -10,14 +10,14 @@ in the gradient, which antithetic pairs ½ (∇L(m + δ) + ∇L(m − δ)) estim
 first order; the Hessian is taken at m. Of a GLM both are known exactly, by one-dimensional
 quadrature.
 
-Student-t outcomes with outliers bend the log likelihood one way here and another there, and much
-is left by the Hessian at m. The differences of the same pairs tell the averaged one, by Stein's
+The curvature of Student-t outcomes with outliers changes sign from place to place, so that the
+Hessian at m leaves much. Differences of the same pairs give the averaged Hessian, by Stein's
 identity:
 
     H = E_q[∇L δᵀ] V⁻¹,      ½ (∇L(m + δ) − ∇L(m − δ)) ≈ H δ   by least squares,
 
-where pairs are enough: of many groups a row of H has few entries, those of the group and of what
-groups share.
+if there are enough pairs. With many groups few suffice, because a row of H has entries only for its
+group and for what groups share.
 
 Absolute values, as in regressions of medians, have no second derivative but at the points where
 they bend, and derivatives say nothing of their average. If few coordinates leave much, the
