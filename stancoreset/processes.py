@@ -92,7 +92,7 @@ def give_back_memory(arrays: float = float("inf")) -> None:
 
 
 class _MallocInfo(ctypes.Structure):
-    """What glibc's ``mallinfo2`` tells; ``fordblks`` are the bytes that were freed and kept."""
+    """Result of glibc's ``mallinfo2``; ``fordblks`` are the bytes that were freed and kept."""
 
     _fields_: ClassVar = [
         (name, ctypes.c_size_t)

@@ -142,7 +142,7 @@ class Session:
 
     @property
     def against(self) -> str:
-        """What the certificate compares the coreset with, in words; empty for all rows."""
+        """Words for the data that the certificate compares with; empty for all rows."""
         return ""
 
     @property
