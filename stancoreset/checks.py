@@ -1,4 +1,4 @@
-"""What an argument may be: checks, and options as fields of frozen dataclasses.
+"""Checks of arguments, and options as fields of frozen dataclasses.
 
 A check raises an `OptionError` with the name, the value and the expected one. A field holds an
 option's default, range and meaning in one place: arguments of functions, options of the command

@@ -26,10 +26,10 @@ __all__ = [
     "process_mark",
 ]
 
-# Of Windows: the right to ask for an exit code, the exit code of a process that has none yet, and
-# the error for a process of another user.
+# Windows: the right to ask for an exit code, the exit code of a running process, and the error for
+# a process of another user.
 _MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
-# Bytes of arrays, and of what was freed, that are worth the time of giving memory back.
+# Bytes of freed arrays from which giving memory back is worth its time.
 _LARGE = 1e8
 
 
@@ -92,7 +92,7 @@ def give_back_memory(arrays: float = float("inf")) -> None:
 
 
 class _MallocInfo(ctypes.Structure):
-    """What glibc's ``mallinfo2`` tells; ``fordblks`` are the bytes that were freed and kept."""
+    """Result of glibc's ``mallinfo2``; ``fordblks`` are the bytes that were freed and kept."""
 
     _fields_: ClassVar = [
         (name, ctypes.c_size_t)
@@ -147,7 +147,7 @@ def end_with_tree(code: int = 0) -> None:
 
 
 def process_mark() -> str:
-    """This process: its number and, if known, its start time, as in ``4711_123456``."""
+    """A mark of this process: its number and, if known, start time, as in ``4711_123456``."""
     status = _status(os.getpid())
     return str(os.getpid()) if status is None else f"{os.getpid()}_{status[1]}"
 

@@ -22,6 +22,7 @@ import stancoreset as sc
 ROOT = Path(sc.__file__).parents[1]
 README = ROOT / "README.md"
 NOTEBOOKS = ROOT / "notebooks"
+CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 PAGES = [README, *sorted(NOTEBOOKS.glob("*.md")), *sorted(NOTEBOOKS.glob("*.ipynb"))]
 
 
@@ -152,3 +153,13 @@ def test_the_readme_is_short_and_lists_all_pages():
     listed = set(re.findall(r"\]\(notebooks/([^)]+)\)", text))
     names = {page.name for page in PAGES[1:] if not page.name.startswith("papers_")}
     assert names <= listed
+
+
+def test_the_contributors_map_names_files_that_exist():
+    """Whoever moves a file moves it on the map."""
+    text = CONTRIBUTING.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    named = set(re.findall(r"`([\w./]+(?:\.py|\.ipynb|\.md|/))`", text))
+    assert len(named) > 80
+    roots = (ROOT, ROOT / "stancoreset")
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []

@@ -35,7 +35,7 @@ _BLAS_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-# Seconds in which what a killed worker has said is read to its end.
+# Seconds for which the output of a killed worker is read to its end.
 _PATIENCE = 5.0
 
 

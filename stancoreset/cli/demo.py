@@ -114,7 +114,7 @@ def _full_run(
 
 
 def _verdict(full: FullRun, posteriors: dict[str, Any]) -> str:
-    """How far the means are from those of NUTS on all rows."""
+    """Sentence on the distance of the means from those of NUTS on all rows."""
     lines = [
         f"The mean that differs most from that of {full.title}, of {len(full.summary)} parameters "
         f"and by all draws (the table has {full.draws['alpha'].size} of that run):"

@@ -1,4 +1,4 @@
-"""How each statement of a program is weighted, as text of the terminal's width."""
+"""Text of the terminal's width on the weighting of each statement of a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NARROWEST = 40
 
 
 def explained(model: CoresetModel, width: int | None = None) -> str:
-    """What an observation is, how each statement is weighted, and what the rows see.
+    """Explain in words the observation, the weighting of each statement, and ψ.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ SAMPLER_STATS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What an engine can do beyond densities, gradients and variables of a program with its data.
+    """Capabilities of an engine beyond densities, gradients and variables of a program with data.
 
     Callers ask for the capability that they need, never for an engine's name. The defaults are
     those of an engine that does the least.
@@ -374,7 +374,7 @@ class Engine(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the engine can do."""
+        """Capabilities of the engine; see `Capabilities`."""
         ...
 
     def compile(self, code: str, *, name: str = "model", log_lik: str = "log_lik") -> Compiled:

@@ -23,7 +23,7 @@ _HEAD = ",".join("%d" if stan in _WHOLE else "%.17g" for stan in SAMPLER_STATS)
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """How the draws of one chain were made, for the comments of its file.
+    """Settings by which one chain was sampled, for the comments of its file.
 
     Attributes
     ----------

@@ -151,7 +151,7 @@ def metric_near(bound: BoundModel, near: Float, *, mixed: bool = False) -> Float
 
 
 def score_divergence(draws: Float, gradients: Float) -> Float:
-    """How far the scores of the best Gaussian are from those of a density, at each draw, (S,).
+    """Squared distance of a density's scores from those of its best Gaussian, at each draw, (S,).
 
     It is ‖Σ^½ (g_s − ḡ) + Σ^-½ (θ_s − θ̄)‖² with the Σ of `inverse_metric`: zero for a Gaussian
     whose Σ is exact, and large where one metric does not suit all of a density, as in a funnel.

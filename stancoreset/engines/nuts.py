@@ -30,11 +30,12 @@ _SHORTEST_ADAPTING = 150
 KNOWN_WARMUP = _SHORTEST_ADAPTING - 1
 #: Default target acceptance rate, as in Stan.
 DELTA = 0.8
-#: With a known dense metric.
+#: Default target acceptance rate with a known dense metric.
 DENSE_DELTA = 0.98
-# With a known diagonal metric of many groups, where it is steps that are short, not trajectories:
-# the effective draws of 1,000 groups' intercept and scale were 838 and 1,036, then 1,370 and 910,
-# in a single run each. Of 2,000 groups' slopes trajectories have 15 steps in place of 31.
+# Default target acceptance rate with a known diagonal metric of many groups, where steps are short,
+# not trajectories: effective draws of 1,000 groups' intercept and scale were 838 and 1,036, then
+# 1,370 and 910, in a single run each. Trajectories of 2,000 groups' slopes have 15 steps in place
+# of 31.
 _MANY_DELTA = 0.7
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
@@ -78,10 +79,10 @@ class NUTS:
     thin : int
         Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
     keep_every : int
-        Of those, keep every `keep_every`-th in memory, in the posterior and all that is made of it.
-        The CSV files in ``engine_output_dir`` (in `sample`, ``output_dir``) have all. Chains that a
-        fit makes longer than asked for do so by themselves where draws of thousands of parameters
-        would fill memory, but no fewer are kept than were asked for.
+        Keep every `keep_every`-th of the thinned draws in memory and in the posterior. The CSV
+        files in ``engine_output_dir`` (in `sample`, ``output_dir``) hold all draws. A fit that
+        lengthens its chains sets this by itself if draws of thousands of parameters would fill the
+        memory; it keeps no fewer draws than were asked for.
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float, optional
@@ -229,9 +230,9 @@ class NUTS:
     def completed(self, inv_metric: Float | None = None) -> NUTS:
         """Fill in the metric's kind, the length of warm-up and adapt_delta, unless they are given.
 
-        With a known inverse metric, (P,) or (P, P), warm-up is short and leaves it as it is, unless
-        its length or phases are given. A longer one estimates the metric again, in windows too
-        short for a dense one.
+        With a known inverse metric, (P,) or (P, P), warm-up is short and leaves the metric as it
+        is, unless its length or phases are given. A longer warm-up estimates the metric again, in
+        windows too short for a dense metric.
         """
         phases = (self.adapt_init_phase, self.adapt_metric_window, self.adapt_step_size)
         known = inv_metric is not None and phases == (None, None, None)
@@ -259,8 +260,8 @@ class NUTS:
     def delta_of_groups(self, dimensions: int) -> float:
         """Target acceptance rate with a known metric of groups, which meet in few coordinates.
 
-        In a dense metric trajectories have as many steps at Stan's own target: of 4,000 transitions
-        of 340 people and items 4 diverged, then none of 2,000.
+        A dense metric keeps Stan's own target, at which trajectories have as many steps: for 340
+        people and items 4 of 4,000 transitions diverged at 0.7, and none of 2,000 at 0.8.
 
         >>> NUTS().delta_of_groups(4_006), NUTS().delta_of_groups(340)
         (0.7, 0.8)
@@ -271,7 +272,7 @@ class NUTS:
     def settings(self) -> dict[str, Any]:
         """Options that determine the draws, as plain values; rare ones only if they are set.
 
-        As ``thin`` they have the number of transitions between two draws in memory.
+        ``thin`` is the number of transitions between two draws in memory.
         """
         always = ("chains", "iter_sampling", "max_treedepth")
         never = ("thin", "keep_every", "parallel_chains", "show_console", "refresh")

@@ -73,7 +73,7 @@ def resolve_engine(engine: EngineName | Engine = "auto", threads: int | None = N
 
 
 def capabilities_of(engine: Literal["cmdstan", "stanli"]) -> Capabilities:
-    """What an engine can do, whether it is installed or not.
+    """The capabilities of an engine by name, whether it is installed or not.
 
     >>> capabilities_of("cmdstan").in_process
     False

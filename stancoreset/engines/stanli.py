@@ -106,9 +106,10 @@ class StanliEngine:
 
 # Simplices are as in 2.37.
 _STAN_VERSION = (2, 37)
-# Bytes that stanli takes while it reads a byte of text, most of which it frees.
+# Bytes that stanli takes while it reads a byte of text; it frees most of them.
 _READING = 60
-# Draws of so many numbers, for which stanli takes ten milliseconds, are unconstrained at once.
+# Number of values from which draws are unconstrained at once; stanli takes ten milliseconds for so
+# many.
 _MANY = 10_000
 
 
@@ -375,7 +376,7 @@ class StanliBound(Closing):
         return self._unconstrained(self._layout.join(values))
 
     def _unconstrained_at_once(self, values: Mapping[str, Float]) -> Float | None:
-        """The same by formulas, where there are some for all of the program's types."""
+        """Unconstrain values by closed formulas, (S, P); None if a type of the program has none."""
         try:
             program = StanProgram.from_code(self._compiled.code)
             transforms = Transforms.from_program(program, self._data)

@@ -17,7 +17,7 @@ __all__ = ["without_unread_data"]
 
 
 def without_unread_data(code: str) -> tuple[str, frozenset[str]]:
-    """The program without the containers in its data that it does not read, and their names.
+    """Remove the containers that a program does not read from its data; return their names too.
 
     >>> code = "data { int N; vector[N] x; vector[N] y; } model { target += sum(x); }"
     >>> print(without_unread_data(code)[0])

@@ -87,7 +87,7 @@ def with_functions(code: str) -> str:
 
 
 def _own(node: n.Node) -> n.Node | None:
-    """The same by a function of ours; None where stanli's own serves."""
+    """Replace a call or a sampling statement by our Stan code; None if stanli's serves."""
     match node:
         case n.Call(name=name, args=args) if _LACKING.match(f"{name}("):
             ours = tuple(n.transform(a, _own) for a in args)

@@ -30,8 +30,7 @@ from stancoreset.engines.stanli_threads import in_loading_thread
 
 __all__ = ["Piece", "Pieces", "gathered"]
 
-# Chains whose draws have more values than this, all together (160 MB), are run in pieces of at most
-# so many.
+# Number of values of all draws beyond which chains run in pieces (160 MB), and of a piece at most.
 _MANY, _AT_ONCE = 20_000_000, 10_000_000
 # Random numbers in transformed data, which stanli draws again for every seed.
 _RANDOM_DATA = re.compile(r"\btransformed\s+data\b.*?_rng\s*\(.*?\bparameters\b", re.DOTALL)
@@ -60,7 +59,7 @@ class Piece:
         return None if self.fit.metric == "unit_e" else np.asarray(self.fit.inv_metric, float)
 
     def every(self, apart: int) -> tuple[Float, dict[str, Float], int]:
-        """Its draws (chains, S, columns) so many transitions apart, and statistics (chains, S).
+        """Draws (chains, S, columns) `apart` transitions apart, statistics, and their number.
 
         The number is that of draws after warm-up, which are the last.
         """
@@ -184,7 +183,7 @@ class Pieces:
 def _shifted(
     on_iteration: Callable[[int, int], object], before: int
 ) -> Callable[[int, int], object]:
-    """The callback of a piece that so many transitions precede."""
+    """The callback of a piece that `before` transitions precede."""
     return lambda chain, iteration: on_iteration(chain, before + iteration)
 
 
@@ -216,7 +215,7 @@ def _of_unit_steps(fit: Any, n_params: int) -> Float:
 
 
 def gathered(pieces: Iterable[SampleResult], draws: int) -> SampleResult:
-    """The draws of consecutive pieces in one result, which has so many of each chain.
+    """Join the draws of consecutive pieces to one result with `draws` draws a chain.
 
     The draws of a single piece are not copied. Of several, the engine's own fits are forgotten.
     """

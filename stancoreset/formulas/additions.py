@@ -1,4 +1,6 @@
-"""What stands beside the outcome, as in brms: ``y | weights(w) + trials(n) + cens(c, upper) ~ x``.
+"""Additions to an outcome, as in brms: ``y
+
+weights(w) + trials(n) + cens(c, upper) ~ x``.
 
     weights(w)   the log density of each row is multiplied by w
     trials(n)    numbers of trials, of which the outcome counts successes
@@ -25,7 +27,7 @@ from stancoreset.formulas.brms import ADDITIONS, masked
 __all__ = ["Addition", "Additions", "divided", "read_additions", "split_outside"]
 
 _ARGUMENTS = {"weights": (1, 1), "trials": (1, 1), "cens": (1, 2)}
-#: What is known of an outcome, as Stan's data.
+#: Stan's codes for how an outcome is censored, by the user's values.
 CENSORED: Mapping[Any, int] = {
     "none": 0, "right": 1, "left": -1, "interval": 2, "0": 0, "1": 1, "-1": -1, "2": 2,
     "False": 0, "True": 1, "FALSE": 0, "TRUE": 1,
@@ -34,7 +36,7 @@ CENSORED: Mapping[Any, int] = {
 
 @dataclass(frozen=True)
 class Addition:
-    """One of them: its name, and the texts of its arguments."""
+    """One addition to an outcome: its name, and the texts of its arguments."""
 
     name: str
     arguments: tuple[str, ...]
@@ -42,7 +44,7 @@ class Addition:
 
 @dataclass(frozen=True, eq=False)
 class Additions:
-    """Their values in the rows of a table, each (N,) or None.
+    """Values of a formula's additions in the rows of a table, each (N,) or None.
 
     `censored` is 0, 1, -1 or 2, and `upper` the upper limits of intervals, zero elsewhere.
     """
@@ -69,7 +71,7 @@ def split_outside(text: str, mark: str) -> list[str]:
 
 
 def divided(text: str) -> tuple[str, tuple[Addition, ...]]:
-    """A formula without what stands beside its outcome, and that.
+    """Split a formula into the formula without additions and the additions to its outcome.
 
     >>> divided("y | weights(w) + trials(9) ~ x + (1 | g)")[0]
     'y ~ x + (1 | g)'

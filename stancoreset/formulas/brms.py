@@ -1,4 +1,4 @@
-"""What formulas and families of brms say that has another form here, or none.
+"""Formulas and families of brms that are not supported, and what to write instead.
 
 Each is refused in one sentence with what to write instead. brms writes Stan programs, and
 `stancoreset.CoresetModel` takes these: what no formula here says goes that way.
@@ -22,7 +22,7 @@ __all__ = [
     "refuse_terms",
 ]
 
-#: The way of what no formula here says.
+#: Advice for terms that no formula here expresses.
 PROGRAM = "let brms::make_stancode write the program, which stancoreset.CoresetModel takes"
 _DEPENDENT = (
     "its rows depend on each other, so that none can be weighted alone; add a lagged outcome as a "

@@ -90,7 +90,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What a formula makes of a table of N rows.
+    """The arrays that a formula makes of a table of N rows.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ def _outcome(formula: Formula, frame: pd.DataFrame) -> Outcome:
 
 
 def _beside(formula: Formula, frame: pd.DataFrame) -> Additions:
-    """What stands beside the outcome, as far as the table has its columns."""
+    """Values of the additions whose columns the table has."""
     there = set(frame.columns)
     values = {
         argument.text: _argument(argument, frame)

@@ -73,7 +73,7 @@ class Family:
 
     @property
     def suffix(self) -> str:
-        """That of the density's function in Stan."""
+        """Suffix of the density's function in Stan: ``lpdf``, or ``lpmf`` for whole numbers."""
         return "lpmf" if "int" in self.outcome else "lpdf"
 
     def of_row(self, kind: str = "") -> tuple[str, str]:

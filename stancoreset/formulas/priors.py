@@ -96,7 +96,7 @@ def with_given(
 
 
 def _narrowness(name: str) -> int:
-    """What stands for several parameters comes before what stands for one."""
+    """Order of a prior's key: 0 if it stands for several parameters, 1 if for one."""
     return 0 if name in ("sd", "L", "b") else 1
 
 

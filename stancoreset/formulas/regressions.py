@@ -219,12 +219,13 @@ def regression(
         ``x:f`` and ``x * f``, ``bs(x, df=4)``, ``poly(x, 2)``, ``scale(x)``, ``log(x)``, any
         function of numpy, ``{x**2}``, ``C(f)``, ``T(f, "reference")``, ``offset(log(n))`` and
         ``0 +`` for no intercept. Effects of groups are correlated, ``(x | g)``, or not,
-        ``(x || g)``; crossed, ``(1 | g) + (1 | h)``; nested, ``(1 | g/h)``; or of combinations,
-        ``(1 | g:h)``. Categories are compared with their first level. A column of booleans is the
-        number 0 or 1, unlike in R: ``C(b)`` makes it a category. Beside the outcome may stand
-        ``y | weights(w) + trials(n) + cens(c)``; see `stancoreset.formulas.additions`. What brms
-        has and we have not is refused with what to write instead.
-        See https://bambinos.github.io/formulae.
+        ``(x || g)``;
+        crossed, ``(1 | g) + (1 | h)``; nested, ``(1 | g/h)``; or of combinations, ``(1 | g:h)``.
+        Categories are compared with their first level. A column of booleans is the number 0 or 1,
+        unlike in R: ``C(b)`` makes it a category. Beside the outcome may stand ``y | weights(w) +
+        trials(n) + cens(c)``; see `stancoreset.formulas.additions`. Terms of brms that have no
+        meaning here are refused, with advice what to write instead. See
+        https://bambinos.github.io/formulae.
     frame : pandas.DataFrame, table of Arrow, dict of columns, or path
         A path is ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.json`` or ``.npz``, or a
         folder of Parquet files. Only the columns that the formula names are read; they must fit in

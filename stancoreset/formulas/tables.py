@@ -28,7 +28,7 @@ TableSource: TypeAlias = "pd.DataFrame | ArrowTable | Mapping[str, Any] | str | 
 
 
 def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
-    """These columns of a table; an error names the first that it lacks.
+    """Read some columns of a table; an error names the first column that it lacks.
 
     Parameters
     ----------

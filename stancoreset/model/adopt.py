@@ -48,7 +48,7 @@ class Adopted:
 
     @property
     def weaving(self) -> tuple[dict[str, Any], ...]:
-        """How each statement that adds to the log density is weighted; empty if the user did it."""
+        """Weighting of each statement that adds to the log density; empty if the user did it."""
         entries = () if self.woven is None else self.woven.explanation
         return tuple(
             {"line": e.line, "statement": e.text, "role": e.role, "why": e.why} for e in entries

@@ -23,7 +23,7 @@ def are_few(full: FullData) -> bool:
 
 
 def stand_for_themselves(full: FullData, reference: Reference, policy: Policy) -> bool:
-    """Whether no quadratic settles, and NUTS on all rows will end."""
+    """Whether all rows are the coreset: no quadratic settles, and chains on them may mix."""
     may_agree = reference.rhat <= policy.chains_may_agree
     return bool(reference.unsettled) and are_few(full) and may_agree
 

@@ -40,12 +40,12 @@ __all__ = ["CERTIFIED_DRAWS", "Chains", "Judge", "Known", "certificate_of_gaussi
 CERTIFIED_DRAWS = 1_000
 # Numbers in gradients of the log weights: of ten thousand parameters at 500 draws, 40 MB.
 _GRADIENTS = 5_000_000
-# What a certificate says of chains and references, which no map of the draws changes.
+# Fields of a certificate that describe chains and references; no map of the draws changes them.
 _OF_THE_CHAINS = ("divergences", "n_transitions", "rhat", "unseen", "unvisited", "against")
 
 
 class Known(NamedTuple):
-    """A posterior, its smallest effective sample size and its largest R̂."""
+    """Facts that later chains of the same rows learn from: a posterior, its ESS and its R̂."""
 
     posterior: Any
     ess_bulk: float
@@ -54,7 +54,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Chains:
-    """Draws of a coreset posterior, and what they say of themselves without any row.
+    """Draws of a coreset posterior with their own diagnostics, which need no row.
 
     `parameters` are draws of the program's own, by name, and `quantities` names of generated ones.
     """
@@ -75,7 +75,7 @@ class Chains:
 
     @cached_property
     def disagreement(self) -> str:
-        """Why they disagree; empty if they agree."""
+        """The cause if the chains disagree, in words; empty if they agree."""
         apart = self.diagnostics.get("rhat", float("nan")) > RHAT_MIXED
         return why_chains_disagree(self.parameters) if apart else ""
 
@@ -86,12 +86,12 @@ class Chains:
 
     @property
     def longer(self) -> float:
-        """Factor by which they must be longer for any certificate; 1 if that mends nothing."""
+        """Factor by which the chains must be longer for any certificate; 1 if that is useless."""
         return too_short(self.monte_carlo, **self.diagnostics)
 
     @property
     def known(self) -> Known:
-        """What later chains of the same rows may learn from."""
+        """Facts that later chains of these rows learn from: posterior, least ESS, largest R̂."""
         rhat = self.diagnostics.get("rhat", float("nan"))
         return Known(self.posterior, self.monte_carlo.ess_bulk, rhat)
 
@@ -110,7 +110,7 @@ class Judge:
     references: tuple[Reference, ...] = field(default=(), repr=False)
 
     def chains(self, posterior: Any) -> Chains:
-        """Draws of the coreset posterior, with what they say of themselves."""
+        """Draws of the coreset posterior, with their diagnostics."""
         return Chains(posterior, self._parameters(posterior), self._quantities)
 
     def certificate(
@@ -301,7 +301,7 @@ def _importance(reference: Reference) -> Float:
 
 
 def _relative_error(reference: Reference) -> float:
-    """What a Gaussian reference leaves of the log likelihood at its draws, relative to it."""
+    """Error of a Gaussian reference: sd of log importance weights over that of L."""
     return float(np.std(_importance(reference)) / np.std(reference.log_likelihood))
 
 

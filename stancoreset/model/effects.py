@@ -1,6 +1,7 @@
 """A program's effects, and the coordinates in which chains move them.
 
-What may move is `stancoreset.stan.centring`'s; how far, `stancoreset.engines.coordinates`'.
+`stancoreset.stan.centring` decides which effects may move, `stancoreset.engines.coordinates` how
+far.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Effects:
         return centring(self._program.tree)
 
     def _moving(self, data: StanData) -> Moving | None:
-        """What moves the effects of a density bound to `data`, if it has any."""
+        """A way to move the effects of a density bound to `data`; None if it has none."""
 
         def bind(code: str, further: StanData) -> BoundModel:
             compiled = self.engine.compile(code, name=self.name)

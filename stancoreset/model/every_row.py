@@ -24,7 +24,7 @@ Piece: TypeAlias = tuple[Callable[[Float], Float], Float]
 
 
 def every_row(session: Session, checked: StanData, full: FullData, draws: int) -> Iterator[Piece]:
-    """All rows in pieces for so many draws, in the order of `FullData.row_numbers`.
+    """Yield all rows in pieces for `draws` draws, in the order of `FullData.row_numbers`.
 
     Those on disk are read once, in their own order.
     """
@@ -52,7 +52,7 @@ def every_row(session: Session, checked: StanData, full: FullData, draws: int) -
 def some_rows(
     session: Session, checked: StanData, numbers: NDArray[np.int64], weights: Float, draws: int
 ) -> Iterator[Piece]:
-    """Rows by number in pieces for so many draws."""
+    """Yield rows by number in pieces for `draws` draws."""
     for piece in _pieces(len(numbers), draws):
         with session.bind_rows(checked, numbers[piece]) as rows:
             yield rows.log_lik, weights[piece]

@@ -48,7 +48,7 @@ def evidence_of(
 
 
 def _left_out(session: Session, checked: StanData, full: FullData, point: Float) -> float | None:
-    """What the full log density leaves out, found at one draw (1, P); None if it is unknown."""
+    """Constant that the full log density omits, from one draw (1, P); None if it is unknown."""
     program = session.program
     tree, of_rows = with_constants(program.program.tree), _of_rows(full)
     if tree is None or of_rows is None:
@@ -69,7 +69,7 @@ def _left_out(session: Session, checked: StanData, full: FullData, point: Float)
 
 
 def _of_rows(full: FullData) -> float | None:
-    """What the rows leave out: woven ones nothing; None if a cluster's workers alone read them."""
+    """Constant that sums over rows omit; 0 if none; None if only workers read the rows."""
     if full.glm is None or not full.glm.has_constant:
         return 0.0
     return None if no_sums(full) else sum(full.glm.constant(rows) for rows in full.glm_rows())

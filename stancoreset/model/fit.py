@@ -78,14 +78,14 @@ class CoresetFit:
     provenance : dict
         Versions, seeds, hashes of program and data.
     passes : dict
-        Numbers of evaluations of the full data: ``densities`` and ``gradients``. ``cost`` is that
-        of everything that was evaluated on rows, subsamples and candidates in proportion, in
-        gradients of all rows, the unit that NUTS pays: a log density counts as one.
-        ``nuts_gradients`` is the number that NUTS took of the coreset after warm-up. If rows stay
-        on disk, ``reads`` is the number of times they were read. ``likelihood`` names
-        what evaluated it, if not Stan alone; ``engines`` names the engine that evaluated Stan for
-        CmdStan, with the difference between them; ``distinct_rows`` is the number of distinct
-        rows, if at most half are: equal rows are evaluated once.
+        Numbers of evaluations of the full data: ``densities`` and ``gradients``. ``cost`` is the
+        cost of all evaluations on rows in gradients of all rows: a log density counts as one
+        gradient, subsamples and candidates count in proportion. ``nuts_gradients`` is the number
+        that NUTS took of the coreset after warm-up. If rows stay on disk, ``reads`` is the number
+        of times they were read. ``likelihood`` names the evaluator of the likelihood, if it is not
+        Stan alone; ``engines`` names the engine that evaluated Stan for CmdStan, with the
+        difference between them; ``distinct_rows`` is the number of distinct rows, if at most half
+        are: equal rows are evaluated once.
     data : dict or None
         The coreset's rows as data of the weighted program, so that the fit may be merged without
         the full data; saved as ``coreset_data.json``. None for a fit of an earlier version.
@@ -141,7 +141,7 @@ class CoresetFit:
 
     @property
     def made_of(self) -> str:
-        """What the posterior was made from, in words."""
+        """The posterior's source in words, such as ``"25 weighted rows of 30,000"``."""
         if self.selected is not None:
             return self.selected.made_of
         named = self.provenance.get("observations")  # cells, segments, …
@@ -164,7 +164,7 @@ class CoresetFit:
 
     @property
     def posteriors(self) -> dict[str, Any]:
-        """This fit and its reference's draws by name, for comparisons and plots."""
+        """The fit and its reference's draws by name, for comparisons and plots."""
         own = "coreset" if self.selected is not None else "weighted Gaussian"
         return {own: self, self.reference.name: self.laplace}
 
@@ -387,7 +387,7 @@ class CoresetFit:
 
     @cached_property
     def _shown(self) -> Shown:
-        """What a report shows beside numbers and times, made once."""
+        """The parts of a report that take time (picture and summary), made once."""
         return Shown.of(self)
 
     def markdown(self) -> str:

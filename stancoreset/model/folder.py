@@ -46,7 +46,7 @@ T = TypeVar("T")
 _MARKER = ".stancoreset.json"
 # Marks a run that ended with an error, which does not block a new one.
 _FAILED = ".failed"
-# A run that is to replace the one around it, and the same folder once it has.
+# Names of the folder of a run that replaces the one around it, before and after it has done so.
 _NEXT, _PAST = ".overwriting", ".overwritten"
 # Numbers of a certificate; folders of earlier versions do not have all of them.
 _MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
@@ -508,7 +508,7 @@ def _load_certificate(path: Path) -> Certificate:
 
 
 def _load_marginals(path: Path) -> Marginals | None:
-    """What a certificate says of marginals; None of earlier versions, and of few parameters."""
+    """Load the certificate's marginals; None if the file is missing, as in earlier versions."""
     if not path.exists():
         return None
     with reading(path):
@@ -521,7 +521,7 @@ _FILES: dict[str, tuple[str, ...]] = {
     "posterior": ("posterior.nc",),
     "certificate": ("certificate.csv",),
 }
-# A coreset's control variate, if it has one, and a certificate's marginals.
+# Files of a coreset's control variate and of a certificate's marginals, if there are any.
 _MARGINALS = "marginals.csv"
 _BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",), "certificate": (_MARGINALS,)}
 _STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))

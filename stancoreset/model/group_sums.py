@@ -1,4 +1,4 @@
-"""What each group of parameters leaves of the log weights: sums over its rows.
+"""Remainders of log weights by group of parameters, as sums over the group's rows.
 
 The log weight of a draw is the log likelihood of all rows, less that of the coreset's weighted
 rows and its quadratic Q. Where groups meet only through shared coordinates γ, all are sums over

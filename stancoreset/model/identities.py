@@ -46,10 +46,11 @@ Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 #: Largest relative error that is still rounding.
 TOLERANCE = 1e-9
-#: The same where an ODE, algebra or quadrature solver sits in between.
+#: Largest relative error that is still rounding, if a program calls an ODE, algebra or quadrature
+#: solver.
 SOLVER_TOLERANCE = 1e-5
-# Gradients may be apart by so many times what the original's own are at neighbouring numbers, of
-# which so many are tried, and by no more than this.
+# Allowed gradient error: 10 times the original's own change over 4 neighbouring floats, and at most
+# 1e-4.
 _OWN, _NEIGHBOURS, _MOST = 10.0, 4, 1e-4
 _ROWS = 25  # a slice; with repeated rows at most twice as many
 _TRIES = 8  # candidate points for each point wanted: some may have no density
@@ -449,7 +450,7 @@ def _against_original(
 def _own_rounding(
     model: BoundModel, thetas: Float, gradient: Float, rng: np.random.Generator
 ) -> float:
-    """How far apart gradients are at neighbouring numbers, which only rounding tells apart.
+    """Largest change of gradients between neighbouring floats, caused by rounding.
 
     The derivative of a Cholesky factor of a nearly singular matrix, as a Gaussian process has it,
     knows seven digits, of which a sum in another order keeps none more.

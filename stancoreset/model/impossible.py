@@ -14,7 +14,8 @@ from stancoreset.model.session import Session
 
 __all__ = ["impossible_rows"]
 
-# Points at which rows are evaluated; more rows than these are no mistake in a few.
+# Number of points at which rows are evaluated, and of rows without a density up to which these are
+# named.
 _POINTS, _MOST = 3, 20
 
 _Rows = NDArray[np.intp]
@@ -57,7 +58,7 @@ def impossible_rows(session: Session, checked: StanData, seed: int) -> DataError
 
 
 def _failing(rows: _Rows, fails: Callable[[_Rows], bool]) -> Iterator[int]:
-    """Single rows that fail, among rows that do together."""
+    """Find single failing rows by bisection, among rows that fail together."""
     if len(rows) == 1:
         yield int(rows[0])
         return

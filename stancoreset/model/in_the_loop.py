@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 SAMPLERS = ("laplace", "nuts", "chains")
-# The way to draw, and iterations of warm-up, unless the user says more. A metric adapts only in a
-# long warm-up.
+# Default sampler of each method, and its iterations of warm-up. A metric adapts only in a long
+# warm-up.
 _DEFAULT_SAMPLER = {"coreset_mcmc": "chains"}
 _WARMUP = {"laplace": 100, "nuts": 100, "chains": 300}
 # Chains warm up again if a smaller share of their last proposals was accepted.
 _STUCK = 0.3
 # Iterations of warm-up with a known metric, where each move has to adapt its step size.
 _READAPTING = 25
-# Chains whose draws take the place of a reference, and their target acceptance.
+# Chains whose draws replace a reference that does not exist, and their target acceptance.
 _OWN_CHAINS, _OWN_DELTA = 4, 0.95
 # Parameters of a method that are not options.
 _GIVEN = {"model", "size", "draws", "seed", "callback"}
@@ -183,7 +183,7 @@ def needs_mode(method: str, options: Mapping[str, Any]) -> bool:
 
 
 def draws_of(session: Session, checked: StanData, coreset: Coreset, count: int, seed: int) -> Float:
-    """At least `count` unconstrained NUTS draws from a coreset's posterior, (R, P)."""
+    """Draw at least `count` points from a coreset's posterior by NUTS, unconstrained, (R, P)."""
     data = session.program.subset(checked, coreset.indices, coreset.weights)
     with session.density().bind(data) as bound:
         result = bound.sample(

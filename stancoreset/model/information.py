@@ -1,4 +1,4 @@
-"""What rows are worth to a posterior: the expected fall of its entropy, and the rows to choose.
+"""The information of rows: how far the posterior's entropy is expected to fall; choice of rows.
 
 The posterior enters by its draws' covariance V, in the coordinates ψ that the rows see of the
 parameters (`CoresetModel.seen`): rows say nothing about the parameters but what they say about ψ,
@@ -71,7 +71,7 @@ _TOTAL = 1e-6
 
 @dataclass(frozen=True)
 class Information:
-    """What each row is worth to a posterior; made by `CoresetModel.information`.
+    """Scores of rows, made by `CoresetModel.information`: expected gain in nats of entropy.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Information:
     def best(self, size: int) -> NDArray[np.int64]:
         """Row numbers of the largest gains, from 0, the largest first.
 
-        They may tell the same: `CoresetModel.design` chooses rows that complete each other.
+        Their information may overlap; `CoresetModel.design` chooses rows that complete each other.
         """
         check_whole("size", size, 1)
         return np.argsort(-self.gain, kind="stable")[:size]
@@ -112,7 +112,7 @@ class Design:
     rows : ndarray of int, shape (k,)
         Row numbers, from 0.
     gain : ndarray, shape (k,)
-        What each adds to the expected fall of the posterior's entropy, given those before it, in
+        Gain of each row given those before it: the expected fall of the posterior's entropy, in
         nats.
     sd : ndarray, shape (k, q)
         Posterior standard deviations of the targets that are expected after each row.
@@ -197,7 +197,7 @@ def design(
 def worth(
     session: Session, rows: StanData, kernel: GlmKernel | None, psi: Float, budget: float
 ) -> Float | None:
-    """What each weighted row of a coreset tells, in nats, under draws of ψ (S, p).
+    """Information of each weighted row of a coreset, in nats, under draws of ψ (S, p).
 
     `session` is that of the likelihood as a function of ψ, and `kernel` the GLM that it is, if it
     is one. None if the draws cannot show the covariance of ψ, a row has no finite information, or
@@ -221,7 +221,7 @@ def worth(
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of rows whose likelihood is no generalised linear model.
+    """Options for scoring rows whose likelihood is no generalised linear model.
 
     `replicated` maps an outcome to the generated quantity that simulates it, and `draws` is the
     number of draws at which gradients are taken.

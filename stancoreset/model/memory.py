@@ -1,8 +1,8 @@
 """The memory that a fit will need, estimated before it begins.
 
 The engine holds most of it: stanli keeps a loop over rows as one operation after the other, some
-four kilobytes a row, and statements of whole vectors in a tenth of that. What a row of this program
-takes is therefore measured on a few of them.
+four kilobytes a row, and statements of whole vectors in a tenth of that. The memory that a row of
+this program takes is therefore measured on a few rows.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from stancoreset.stan import parameter_count
 
 __all__ = ["Need", "memory_needed"]
 
-# Rows from which their memory is worth a measurement, and those that are measured.
+# Number of rows from which memory is measured, and the two numbers of rows that are measured.
 _MANY, _FEW, _MORE = 50_000, 1_000, 3_000
-# While rows are read they take so many times what they take afterwards.
+# Memory for rows while they are read, as a multiple of the memory that they take afterwards.
 _READING = 3
-# Bytes from which a fit's need is said.
+# Memory in bytes from which a fit announces its need.
 _SAID = 5e8
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a fit needs beside what the process has: bytes for rows and for draws.
+    """Memory that a fit needs beyond what the process holds: bytes for rows and for draws.
 
     >>> print(Need(500_000, 10, 68, by_rows=2.4e9, by_draws=2.0e7, free=1.0e9))
     500,000 rows of 10 columns and 68 parameters need about 2.4 GB of memory; 1.0 GB are free
@@ -46,7 +46,7 @@ class Need:
 
     @property
     def total(self) -> float:
-        """All bytes."""
+        """Bytes needed in all."""
         return self.by_rows + self.by_draws
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Need:
 
     @property
     def is_large(self) -> bool:
-        """Whether somebody should hear of it."""
+        """Whether the need is large enough to be announced."""
         return self.total > _SAID
 
     def require_room(self) -> None:
@@ -108,7 +108,7 @@ def _is_glm(session: Session, checked: StanData) -> bool:
 
 
 def _bytes_a_row(session: Session, checked: StanData) -> float:
-    """What the engine keeps for a row after a gradient; 0 where that cannot be measured."""
+    """Bytes that the engine keeps for a row after a gradient; 0 where that cannot be measured."""
     taken = []
     for size in (_FEW, _MORE):
         rows = np.linspace(0, session.program.n_obs(checked) - 1, size).astype(np.int64)

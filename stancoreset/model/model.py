@@ -260,7 +260,7 @@ class CoresetModel(Closing):
         show_progress: bool | None = None,
         **options: Unpack[FitOptions],
     ) -> CoresetFit:
-        """Reference, projection, selection, NUTS on the coreset, certificate.
+        """Fit the model: reference, quadratic, selection of rows, NUTS on the coreset, certificate.
 
         Parameters
         ----------
@@ -276,29 +276,29 @@ class CoresetModel(Closing):
             projection; ``"auto"``, the best of several with a control variate; or one of
             ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"``, ``"sparse_vi"`` and
             ``"coreset_mcmc"``, which draw from the coreset's own posterior as it changes, so that
-            the reference only starts the chains. If there is none, ``"coreset_mcmc"`` and methods
-            with ``sampler="nuts"`` go on, and the coreset posterior's own draws take its place.
-            ``"gaussian"`` selects no rows and runs no NUTS: its draws are those of the reference,
-            ``"laplace"``, ``"gaussian_vi"`` or ``"double_loop"``, as many as NUTS would make, and
-            the same certificate weights them on the full data. This is the shortest way to a
-            certified answer where the posterior is nearly Gaussian; the report of an ordinary fit
-            says so. Such a fit has no `coreset`.
+            the reference only starts the chains. If there is no reference, ``"coreset_mcmc"`` and
+            methods with ``sampler="nuts"`` go on, and the coreset posterior's own draws take its
+            place. ``"gaussian"`` selects no rows and runs no NUTS: its draws are those of the
+            reference, ``"laplace"``, ``"gaussian_vi"`` or ``"double_loop"``, as many as NUTS would
+            make, and the same certificate weights them on the full data. This is the shortest way
+            to a certified answer where the posterior is nearly Gaussian; the report of an ordinary
+            fit says so. Such a fit has no `coreset`.
         reference : {"laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"}, draws
             Where the log likelihood is matched: a Gaussian at the mode; the Gaussian of the highest
-            evidence lower bound, which is nearer to a posterior of few rows for each parameter;
-            that of the double loop's bound, for generalised linear models whose coefficients have
-            Laplace or Student-t priors of known scale; Gaussians along paths to the mode;
+            evidence lower bound, which is nearer to a posterior of few rows for each parameter; the
+            Gaussian of the double loop's bound, for generalised linear models whose coefficients
+            have Laplace or Student-t priors of known scale; Gaussians along paths to the mode;
             mean-field variational inference (CmdStan only); NUTS on a weighted subsample, moved to
             the full data; or your own draws (ArviZ container, cmdstanpy fit, dict of arrays, or
             array (S, P) of unconstrained draws).
         max_rounds : int
-            Largest number of rounds, the first pass included; 1: one pass. As long as the result
-            is not certified, further rounds try the coreset posterior's own draws as the
-            reference, more rows and draws, a pilot run, Pathfinder, and longer chains. Where chains
-            are too short for any certificate, they become longer in the same round. Each round's
-            `lengthened` says by how much in `CoresetFit.rounds`. Of longer chains of thousands of
-            parameters every k-th draw is kept, but no fewer than were asked for. See
-            `stancoreset.model.refinement`.
+            Largest number of rounds, the first pass included; 1: one pass. As long as the result is
+            not certified, further rounds try the coreset posterior's own draws as the reference,
+            more rows and draws, a pilot run, Pathfinder, and longer chains. Where chains are too
+            short for any certificate, they become longer in the same round. Each round's
+            `lengthened` says by how much in `CoresetFit.rounds`. If longer chains of thousands of
+            parameters would fill the memory, every k-th draw is kept, but no fewer draws than were
+            asked for. See `stancoreset.model.refinement`.
         seed : int or None
             Random seed; None draws one, which the report gives, and which a resumed run takes
             from `output_dir`.
@@ -498,7 +498,7 @@ class CoresetModel(Closing):
         nuts.require_capabilities(self.engine.name, self.engine.capabilities)
 
     def keep(self, data: Data, fit: CoresetFit) -> CoresetFit:
-        """Add its coreset's rows to a fit of an earlier version; fits of this one have them.
+        """Store the coreset's rows in a fit of an earlier version; newer fits hold them already.
 
         Parameters
         ----------
@@ -655,7 +655,7 @@ class CoresetModel(Closing):
     def _expanded(
         self, checked: StanData, reference: Reference, projection: str
     ) -> tuple[View, Expansion]:
-        """What the rows see, and the quadratic that leaves to them what this projection matches."""
+        """The view in ψ, and the quadratic whose remainder this projection matches."""
         view = view_of(self._session, checked, self._session.full_data(checked), reference)
         exact = projection == HERMITE
         if exact:
@@ -726,9 +726,9 @@ class CoresetModel(Closing):
             The full data.
         coreset : Coreset, optional
         near : fit, ArviZ container, cmdstanpy fit or dict of arrays, optional
-            Draws near the posterior, which give NUTS its metric; warm-up is then short. Those of a
-            coreset make NUTS on the full data several times faster. They change no target, and
-            are no starting points.
+            Draws near the posterior, which give NUTS its metric; warm-up is then short. Draws of a
+            coreset make NUTS on the full data several times faster. They change neither the target
+            density nor the starting points.
         inits : optional
             Starting points of the chains, see `fit`; default: Stan's random inits.
         seed : int or None
@@ -804,7 +804,8 @@ class CoresetModel(Closing):
         draws : int
             Number of draws to evaluate, evenly spaced.
         reference : Reference, optional
-            A reference whose draws show whether the coreset's miss a part of the full posterior.
+            A reference whose draws show whether the coreset's draws miss a part of the full
+            posterior.
 
         Returns
         -------
@@ -910,7 +911,7 @@ class CoresetModel(Closing):
             weights it is left out as a whole and counts w-fold. Precisions belong into the program,
             ``normal(mu, sigma ./ sqrt(w))``. See `stancoreset.model.row_weights`.
         seed : int
-            Of the random rows.
+            Random seed of the subsample.
         show_progress : bool, optional
 
         Returns
@@ -978,9 +979,9 @@ class CoresetModel(Closing):
             Largest number of draws, evenly spaced in each chain; default: as many as take 1 GB
             (8 bytes for each number; a quantity may have one for each row).
         weights : {"frequency", "sampling"}, optional
-            What ``weights`` in the data mean, needed by quantities that read rows: a row of
-            frequency w stands in the data w times, in place of once; a sampled row stands there
-            once, and the program's statistics of rows know no weights.
+            What ``weights`` in the data mean, needed by quantities that read rows: ``"frequency"``
+            repeats a row of weight w in the data w times; ``"sampling"`` keeps it once, and
+            statistics of rows ignore weights.
         seed : int
             Random seed of quantities that use random numbers.
 
@@ -992,8 +993,8 @@ class CoresetModel(Closing):
         Raises
         ------
         OptionError
-            If the program lacks one of these generated quantities, or has none; if it reads rows
-            with weights of which nothing says what they mean.
+            If the program lacks one of these generated quantities, or has none; or if a quantity
+            reads weighted rows and `weights` is not given.
         CertificateError
             If the fit was rejected.
 
@@ -1199,7 +1200,7 @@ class CoresetModel(Closing):
     def stan_code(self) -> str:
         """The Stan program that NUTS runs on a coreset, including the control variate.
 
-        Any Stan runs it with `stan_data`.
+        Any Stan interface can run it with `stan_data`.
         """
         return self._session.controlled.code
 
@@ -1231,7 +1232,7 @@ class CoresetModel(Closing):
         return pd.DataFrame(self._adopted.weaving, columns=["line", "statement", "role", "why"])
 
     def explain_observation(self) -> str:
-        """What one observation is, and what data it has, in words.
+        """Say what one observation is, and which data it has.
 
         Examples
         --------
@@ -1253,7 +1254,7 @@ class CoresetModel(Closing):
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Variables through which parameters reach the rows, in whose coordinates ψ is written.
+        """Names of the variables in ψ, the functions of the parameters that the rows see.
 
         For a program with group effects ``r = sd * z`` these are the effects `r`, and neither `sd`
         nor `z`; see `stancoreset.stan.likelihood`. Where the rows compute the effects themselves,
@@ -1263,7 +1264,7 @@ class CoresetModel(Closing):
         return self._session.controlled.seen
 
     def explain_seen(self) -> str:
-        """What the rows see of the parameters, in words.
+        """List the functions of the parameters that enter the likelihood of the rows.
 
         Products of parameters that the rows compute and that are no coordinates are listed with
         the reason.
@@ -1367,7 +1368,7 @@ def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> 
 def _asked(
     fit: object, replicated: Mapping[str, str] | None, draws: int | None, seed: int
 ) -> Asked:
-    """What is asked of rows, if it can be."""
+    """Check and gather the options for scoring rows."""
     _check_draws(fit, draws, seed)
     if replicated is not None:
         texts = isinstance(replicated, Mapping) and all(

@@ -52,7 +52,7 @@ class NewRows:
 
     @property
     def shared(self) -> StanData:
-        """All data but the rows and their number."""
+        """The data except the rows and their number."""
         if isinstance(self.data, StoredRows):
             return self.data.row_values
         rows = {*self.program.rows, self.program.weights, self.program.obs}
@@ -129,7 +129,7 @@ def _coreset_rows(program: WeightedProgram, fit: CoresetFit) -> dict[str, Any]:
 
 
 def _shared(program: WeightedProgram, known: StanData) -> dict[str, Any]:
-    """What the coreset's data say of all rows."""
+    """The data of a coreset that hold for all rows: not rows, weights or counts of rows."""
     rows = {*program.rows, program.weights, program.obs, *program.shared, *program.counted}
     return {name: value for name, value in known.items() if name not in rows}
 
@@ -312,7 +312,7 @@ def _frozen(
     known: StanData,
     unseen: tuple[str, ...],
 ) -> dict[str, Any]:
-    """What the program computed from all rows of the fit, for other rows.
+    """Values that the program computed from all rows of the fit, evaluated for other rows.
 
     Values for each row, such as centred predictors, must be an affine function of the row's own: it
     is found in the coreset's rows.

@@ -1,7 +1,7 @@
 """Options of `CoresetModel` by name, for editors and type checkers.
 
-They are written out because neither sees computed names; `stancoreset.model.plan`, NUTS and the
-selection algorithms define and document them.
+The options are written out because editors and type checkers see no computed names;
+`stancoreset.model.plan`, NUTS and the selection algorithms define and document them.
 """
 
 from __future__ import annotations

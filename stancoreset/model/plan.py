@@ -81,29 +81,31 @@ MERGE_SIZE = 200
 PROJECTIONS = ("loglik", "fisher")
 #: The projection beyond second order, which needs the control variate; see `taylor`.
 TAYLOR = "taylor"
-#: The same without draws, for generalised linear models; see `hermite`.
+#: The projection beyond second order without draws, for generalised linear models; see `hermite`.
 HERMITE = "hermite"
 #: References that are Gaussians with a known density.
 GAUSSIANS = ("laplace", "gaussian_vi", "double_loop")
-#: Those that only generalised linear models have, which are then looked for in few rows, too.
+#: References that only generalised linear models have: these are then recognised with few rows,
+#: too.
 NEEDS_GLM = ("double_loop",)
-# Options of a plan that draws of a Gaussian have no use for, and those of NUTS and of the selection
-# that they use.
+# Options that a fit by a Gaussian's draws does not use, and the options of NUTS and of the
+# selection that it does.
 _NOT_OF_A_GAUSSIAN = ("size", "inits", "engine_output_dir")
 _OF_A_GAUSSIAN = ("chains", "iter_sampling", "thin", "draws", "show_console", "parallel_chains")
 #: Projections that leave the second order to the control variate.
 BEYOND = (TAYLOR, HERMITE)
-#: All of them by name, for type checkers.
+#: Names of all projections, for type checkers.
 ProjectionName: TypeAlias = Literal["loglik", "fisher", "taylor", "hermite"]
 #: No selection: draws of the reference's Gaussian, weighted on the full data.
 GAUSSIAN = "gaussian"
-#: Selection algorithms on a projection, the best of several, those in the loop, and none.
+#: Names of methods: selection on a projection, the best of several, selection in the loop, and no
+#: selection.
 Method: TypeAlias = Literal[SolverName, "auto", InTheLoopName, "gaussian"]
 #: Methods that draw rows at random, for which candidates must be equally likely.
 BY_CHANCE = ("uniform", "importance")
-#: Methods in whose place rows are selected group by group, where parameters have groups.
+#: Methods that select rows group by group if parameters have groups.
 BY_GROUP = ("auto", "pursuit")
-#: Rows of a coreset.
+#: Number of rows of a coreset, or a search for it.
 Size: TypeAlias = int | Literal["auto"]
 #: Candidates that stand for all rows whatever the reference.
 KERNEL = "kernel"
@@ -118,21 +120,21 @@ class Selection:
     Attributes
     ----------
     projection : {"taylor", "hermite", "loglik", "fisher"}, optional
-        What the rows match at the reference: the log likelihood beyond second order, under a
-        Gaussian without draws (the default for generalised linear models with a control variate;
-        see `stancoreset.selection.hermite`) or on draws (the default for other programs with one;
-        see `stancoreset.selection.taylor`), its values (the default without), or its gradient (the
-        weighted Fisher information norm; see `stancoreset.selection.fisher`).
+        Part of the log likelihood that the rows match. ``"hermite"``: terms beyond second order, by
+        exact expectations under a Gaussian (the default for generalised linear models with a
+        control variate; see `stancoreset.selection.hermite`). ``"taylor"``: the same terms on draws
+        (the default for other programs with a control variate; see `stancoreset.selection.taylor`).
+        ``"loglik"``: its values (the default without a control variate). ``"fisher"``: its gradient
+        (the weighted Fisher information norm; see `stancoreset.selection.fisher`).
     control_variate : bool
         Whether a quadratic around the posterior's centre completes the rows to second order, so
         that a hundred rows do the work of thousands, above all in many dimensions. See
         `stancoreset.selection.control_variate`.
     draws : int, optional
         Number of reference draws S for selection; default: five times the size, at least 250. If
-        the size is searched for: 100, of which the quadratic may leave so little that no row is
-        selected, else 250, and about 1,000 where it leaves much. A Laplace fit's are doubled until
-        the held-out error stops improving, up to 2,000. With the model in the loop: draws of each
-        coreset posterior.
+        the size is searched for: 100 at first; if rows must be selected, 250, or about 1,000 if the
+        quadratic leaves much. Draws of a Laplace fit are doubled, up to 2,000, until the held-out
+        error stops improving. With the model in the loop: draws of each coreset posterior.
     candidates : int or "kernel", optional
         Number of random candidate rows M; default: min(N, max(20,000, 50·size)); for ``"hermite"``
         min(N, max(2,000, 2·size)), and min(N, 1,000) if the size is searched for. ``"kernel"``:

@@ -373,7 +373,7 @@ def _few(draws: int | None, drawn: xr.Dataset, numbers: int, least: int = 1) -> 
 
 
 def _spaced(drawn: xr.Dataset, draws: int) -> np.ndarray:
-    """At most so many draws of all chains, evenly spaced: their places in every chain."""
+    """Positions in each chain of at most `draws` draws in all, evenly spaced."""
     each = max(1, draws // drawn.sizes["chain"])
     return (
         np.linspace(0, drawn.sizes["draw"] - 1, min(each, drawn.sizes["draw"])).round().astype(int)

@@ -36,7 +36,7 @@ _IN_TABLE = 1_000
 
 
 class Reported(Protocol):
-    """What a report is made from: a `CoresetFit`."""
+    """The interface of `CoresetFit` that reports need."""
 
     @property
     def posterior(self) -> Any: ...
@@ -94,7 +94,7 @@ FILES = {
     "checksums.txt": "checksums of these files",
 }
 
-# Those that a fit without a coreset does not have.
+# Files of a run's folder that a fit without a coreset does not have.
 _OF_ROWS = ("coreset.csv", "coreset.json", "coreset.npz", "coreset_data.json", "weights.png")
 
 _PAGE = """<!DOCTYPE html>
@@ -218,7 +218,7 @@ def _title(fit: Reported) -> str:
 
 
 def _facts(fit: Reported) -> list[tuple[str, str]]:
-    """What the certificate says, after what was expected of it."""
+    """The certificate's numbers, followed by predicted efficiency and evidence."""
     predicted = None if fit.selected is None else fit.selected.predicted_ess
     expected = "" if predicted is None else percent(predicted)
     return [
@@ -293,7 +293,7 @@ def _enough(fit: Reported) -> Sequence[str]:
 
 
 def _files(fit: Reported) -> dict[str, str]:
-    """What the files of the fit's folder hold; of a Gaussian there are none about rows."""
+    """Descriptions of the files in the fit's folder; a Gaussian has none about rows."""
     if fit.selected is not None:
         return FILES
     about = {name: text for name, text in FILES.items() if name not in _OF_ROWS}
@@ -340,7 +340,7 @@ def _passes(fit: Reported) -> list[str]:
 
 
 def _cost(cost: float, nuts: int | None) -> str:
-    """What the fit has read of the full data, beside what NUTS would read of them."""
+    """A sentence on the fit's cost, beside the cost of NUTS on all rows."""
     said = (
         "Everything that was evaluated on rows, candidates and subsamples in proportion, costs at "
         f"most as much as {cost:,.0f} gradients of all rows."

@@ -1,4 +1,4 @@
-"""What weights of rows mean where rows are counted: LOO, predictive checks, quantities of rows.
+"""Meaning of row weights where rows are counted: LOO, predictive checks, quantities of rows.
 
 A weight multiplies the log density of its row, whatever it stands for, and the posterior needs no
 more. Leaving a row out, and replicating it, do:
@@ -44,7 +44,7 @@ __all__ = [
     "without_weighted_rows",
 ]
 
-#: What weights of rows mean.
+#: Meanings that weights of rows may have.
 WeightKind: TypeAlias = Literal["frequency", "sampling"]
 KINDS = ("frequency", "sampling", "precision")
 
@@ -202,7 +202,7 @@ def _log_lik(session: Session, data: StanData, draws: Float) -> Float:
 def quantities_of_weighted_rows(
     original: StanProgram, program: WeightedProgram, data: StanData, names: Sequence[str]
 ) -> tuple[str, ...]:
-    """Those of some generated quantities that read rows, if the data give rows weights."""
+    """Names of generated quantities that read rows, if the data give rows weights."""
     if np.all(np.asarray(data[program.weights]) == 1):
         return ()
     rows = _row_names(program)
@@ -212,7 +212,7 @@ def quantities_of_weighted_rows(
 def without_weighted_rows(
     original: StanProgram, program: WeightedProgram, data: StanData, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Generated quantities without those of rows with weights, which a warning names."""
+    """Drop the generated quantities that read weighted rows; a warning names these."""
     lost = quantities_of_weighted_rows(original, program, data, names)
     if lost:
         warnings.warn(

@@ -24,7 +24,7 @@ SECOND: tuple[SecondEngine, ...] = get_args(SecondEngine)
 
 
 def find_second(engine: Engine, asked: str) -> Engine | None:
-    """CmdStan beside an engine in this process; None where it is not to be asked.
+    """CmdStan as witness of an engine in this process; None if not asked or not installed.
 
     Raises
     ------

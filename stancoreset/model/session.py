@@ -90,11 +90,12 @@ from stancoreset.version import __version__
 
 __all__ = ["Data", "Session", "in_memory"]
 
-#: What stands for the data of a program: by name, in files, or rows that can be opened.
+#: Types that may hold a program's data: mappings, files, or rows that can be opened.
 Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
-# Of thousands of parameters they would fill the memory.
+# Largest number of values of a reference's draws in the container: thousands of parameters would
+# fill the memory.
 _SHOWN_NUMBERS = 2_000_000
 _CORESET_DIM = "coreset_dim"
 # Points at which a coordinate of ψ is tried.
@@ -141,7 +142,7 @@ class Session:
 
     @property
     def against(self) -> str:
-        """What the certificate compares with, if not all rows; see `Certificate`."""
+        """Words for the data that the certificate compares with; empty for all rows."""
         return ""
 
     @property
@@ -166,7 +167,7 @@ class Session:
 
     @property
     def told(self) -> str:
-        """What the rows see, in words, and what they do not see because it is not finite."""
+        """ψ in words, and the variables that are no coordinates because they are not finite."""
         names = ", ".join(sorted(self.infinite))
         return self.controlled.said + (f"; {names}: no coordinate, not finite" if names else "")
 
@@ -195,7 +196,7 @@ class Session:
         return other
 
     def seen(self, checked: StanData, draws: Float) -> Float:
-        """What the rows see of unconstrained draws: (S, P) → coordinates of ψ, (S, p).
+        """Compute ψ, the functions that the rows see, at unconstrained draws: (S, P) → (S, p).
 
         Raises
         ------
@@ -251,7 +252,7 @@ class Session:
         return self.program.prior_data(in_memory(checked))
 
     def no_rows_with_psi(self, checked: StanData) -> StanData:
-        """The same, with which it computes ψ as well."""
+        """Data with which the program is its prior, and generates ψ as well."""
         return {**self.no_rows(checked), **self.controlled.values(self._seen_names(checked))}
 
     def require_room_for_draws(self, checked: StanData, nuts: NUTS) -> None:
@@ -350,7 +351,7 @@ class Session:
         return CompiledWithControl(self._evaluated, self.controlled)
 
     def with_log_lik(self) -> Compiled:
-        """The same with rows' log likelihoods."""
+        """The program with rows' log likelihoods, with room for a control variate."""
         return CompiledWithControl(self._evaluated, self.controlled, log_lik=True)
 
     @property
@@ -421,7 +422,7 @@ class Session:
         )
 
     def recognise_always(self) -> None:
-        """From now on, recognise a generalised linear model however few rows there are."""
+        """Recognise a generalised linear model from now on, even with few rows."""
         if not self._always:
             self.close()
         self._always = True
@@ -815,13 +816,13 @@ class Session:
             return prior.unconstrain(self._flat(prior, posterior))
 
     def parameters(self, bound: BoundModel, posterior: Any) -> dict[str, Float]:
-        """The draws of parameters, chain by chain; those without an element have none."""
+        """The parameters' draws by name, chain by chain; empty parameters have none."""
         known = parameter_names(bound)
         names = [d.name for d in self.program.program.parameters if d.name in known]
         return arviz.finite_variables_of(posterior, names)
 
     def _flat(self, bound: BoundModel, posterior: Any) -> dict[str, Float]:
-        """The same, (S, *shape) by name."""
+        """The parameters' draws of all chains by name, each (S, *shape)."""
         variables = self.parameters(bound, posterior)
         return {name: v.reshape(-1, *v.shape[2:]) for name, v in variables.items()}
 
@@ -903,7 +904,7 @@ class Session:
         }
 
     def _units(self, checked: StanData) -> dict[str, str]:
-        """What the observations are, where they are cells, segments, or rows of two counts."""
+        """Names of the observations for a report: cells, segments or several counts."""
         program = self.program
         named = program.counted or program.table is not None or program.segments
         return {"observations": program.observations(checked)} if named else {}

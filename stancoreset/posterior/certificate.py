@@ -128,9 +128,9 @@ HELDOUT_CERTIFIED = 0.1
 _MOVED = 0.07
 # A change that is small relative to the error of chains that are too short.
 _MOVED_LITTLE = 0.5 * _MOVED
-# k̂ of weights without heavy tails, and draws from which it is known well enough; standard errors
-# within which a change is known. 1,000 draws certify 99 % of 3,362 simulated sets of weights of
-# which 250 leave no doubt, and all but one of those without rare jumps.
+# Pareto k̂ up to which weights have no heavy tail; draws from which k̂ is known; standard errors
+# within which a change is known. Of 3,362 simulated sets of weights for which 250 draws leave no
+# doubt, 1,000 draws certify 99 %, and all but one of those without rare jumps.
 _LIGHT, _SHOW_KHAT, _SURELY = 0.3, 250, 3
 # Promised error of each mean, in standard deviations, and of each standard deviation, relative; and
 # the number of standard errors that must fit into it beside what the weights move.
@@ -138,14 +138,15 @@ _STANDARD_ERRORS = 2
 _PROMISED = _STANDARD_ERRORS * PRECISE
 # If these changes are unknown, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
 _ESS_ALONE = 0.99
-#: Beyond these the weights are useless whatever k̂ is: most draws are in the wrong place.
+#: Efficiency and held-out error beyond which weights are useless whatever k̂ is: most draws are in
+#: the wrong place.
 ESS_CORRECTED = 0.5
 _HELDOUT_CORRECTED = 0.5
 # Share of divergent transitions above which NUTS may have missed part of its target: along
 # curved ridges 0.18 % of them (7 of 4,000) accompanied a standard deviation too small by 24 %,
 # while correct fits have hardly any (3 of 8,000 at most).
 _DIVERGENT = 0.0005
-# In short runs this many may be due to chance.
+# Number of divergent transitions in short runs that may be due to chance.
 _STRAY = 2
 #: R̂ above which the chains represent different posteriors, or leave a mean uncertain by 0.1
 # standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot correct
@@ -163,9 +164,10 @@ class Certificate:
     Attributes
     ----------
     khat : float
-        Pareto shape of the importance weights' tail: whether the efficiency can be trusted. Up to
-        0.5 their variance is finite, and it can; up to 0.7, if the efficiency is at least 99 %;
-        above, only if it is at least 99.8 %: k̂ does not know how little the weights vary.
+        Pareto shape of the importance weights' tail. The efficiency can be trusted if k̂ is at most
+        0.5, where the weights have a finite variance; if k̂ is at most 0.7 and the efficiency at
+        least 99 %; or if the efficiency is at least 99.8 %, because k̂ does not know how little the
+        weights vary.
     ess : float
         Number of draws of the *full* posterior that the coreset draws are worth, 1 / Σ w̃², as far
         as their weights tell; `efficiency` is its share of `n_draws`. The effective sample sizes of
@@ -176,15 +178,15 @@ class Certificate:
     heldout_error : float
         ‖b − Φw‖ / ‖b‖ on draws of the reference that selection did not see.
     verdict : str
-        ``"certified"``: held-out error ≤ 0.1; the weights move no mean by more than 0.07
-        standard deviations and no standard deviation by more than 7 %; and k̂ ≤ 0.5 with
-        ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 · draws, or ESS ≥ 0.998 · draws; and what the
-        weights move and two Monte-Carlo standard errors are together at most 0.1; use the draws
-        as they are. ``"corrected"``: k̂ ≤ 0.7, ESS ≥ 0.5 · draws, held-out error ≤ 0.5; use them
-        with `weights`. ``"rejected"``: neither; or more than 0.05 % of the transitions, and more
-        than two, diverged, R̂ is above 1.05, `mcse_mean` or `mcse_sd` is above 0.05, or more than
-        2 % of the mass is `unseen` or `unvisited`: weights cannot correct that. `reasons` say what
-        to do.
+        ``"certified"`` means that the draws can be used as they are. It requires a held-out error ≤
+        0.1; weights that move no mean by more than 0.07 standard deviations and no standard
+        deviation by more than 7 %; k̂ ≤ 0.5 with ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 ·
+        draws, or ESS ≥ 0.998 · draws; and a shift by the weights plus two Monte-Carlo standard
+        errors of at most 0.1. ``"corrected"`` means that the draws can be used with `weights`. It
+        requires k̂ ≤ 0.7, ESS ≥ 0.5 · draws and a held-out error ≤ 0.5. ``"rejected"``: neither
+        holds; or more than 0.05 % of the transitions, and more than two, diverged, R̂ is above
+        1.05, `mcse_mean` or `mcse_sd` is above 0.05, or more than 2 % of the mass is `unseen` or
+        `unvisited`: weights cannot correct that. `reasons` say what to do.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)
@@ -230,20 +232,20 @@ class Certificate:
         elements: they are judged by their quantiles. `mcse_mean` and `mcse_sd` are then those
         of their normal scores, which are the same on every scale. Empty if there are none.
     marginals : Marginals, optional
-        What the full data change of each parameter, where there are many, those of groups, and
-        all rows are available; otherwise None, also if it is unknown. `Marginals.to_frame` has all
-        of them. A fit, and `CoresetModel.certify` of rows on disk, evaluate their gradients only
-        where the weights of all parameters do not certify.
+        Changes that the full data make to the mean and sd of each parameter (`Marginals.to_frame`).
+        None with few parameters, without groups, if not all rows are available, or if they are
+        unknown. A fit evaluates them only if the weights of all parameters do not certify; so does
+        `CoresetModel.certify` for rows on disk.
     by_marginals : bool
-        Whether the verdict is that of the `marginals`, because `weights`, which are those of all
-        parameters together, would not certify. ``"certified"`` then means that mean and standard
+        Whether the verdict is that of the `marginals`, because `weights`, which compare all
+        parameters jointly, would not certify. ``"certified"`` then means that mean and standard
         deviation of every single parameter are right within the same bounds, and so are the means
         of averages over all groups. It does *not* mean that `weights` are even: the joint
         distribution of many groups, such as which of them is the largest, or how much they differ
         in one draw, is not promised.
     faults : tuple of Fault
-        What withholds a better verdict, as values with their numbers, whose class is the kind:
-        see `stancoreset.posterior.faults`.
+        Faults that withhold a better verdict: a fault's class is its kind, its fields are its
+        numbers; see `stancoreset.posterior.faults`.
     """
 
     khat: float
@@ -275,7 +277,7 @@ class Certificate:
 
     @property
     def moved(self) -> tuple[float, float]:
-        """What the weights that were judged change of a mean and of a standard deviation."""
+        """Largest change of a mean and of an sd, in sds, by the weights that were judged."""
         if self.by_marginals and self.marginals is not None:
             return self.marginals.moved
         return self.mean_shift, self.sd_change
@@ -295,9 +297,9 @@ class Certificate:
 
     @property
     def longer_beside(self) -> float:
-        """The same factor beside what the weights move; 1 unless only both together are too much.
+        """Lengthening needed for shift + 2 MCSE ≤ 0.1; 1 unless only their sum exceeds it.
 
-        What other rows cannot change, since the weights move little, longer chains can.
+        Other rows would not help, because the weights move little; longer chains do.
         """
         errors = self.mcse_mean, self.mcse_sd
         beside = self._spoiled_only_by(WeightsAndChains)
@@ -404,11 +406,11 @@ class Certificate:
 
     @property
     def disagreement(self) -> str:
-        """What the draws of chains that disagree show of the cause; empty if they agree."""
+        """The cause of disagreement between chains, in words; empty if they agree."""
         return next((f.disagreement for f in self.faults if isinstance(f, Unmixed)), "")
 
     def facts(self) -> list[tuple[str, str]]:
-        """What the verdict was made from, as names and texts; empty if unknown."""
+        """The numbers behind the verdict as pairs of name and text; empty text if unknown."""
 
         def known(value: float, text: str) -> str:
             return text if np.isfinite(value) else ""

@@ -1,4 +1,4 @@
-"""Numbers in as many digits as their spread, or what they leave, asks for."""
+"""Numbers formatted to as many digits as their spread or their distance from one warrants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["percent", "with_spread"]
 
 
 def with_spread(value: float, spread: float) -> str:
-    """A number and its standard deviation or error, to the second digit of the latter.
+    """Format a number and its spread to the second digit of the spread.
 
     The spread is positive and finite. It is rounded first: 0.0997 is 0.10, not 0.100.
 
@@ -20,7 +20,7 @@ def with_spread(value: float, spread: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as text, to three digits, or four above 99 %, so that 99.97 % is not 100 %.
+    """Format a share to three digits, or to four above 99 %, so that 99.97 % is not 100 %.
 
     >>> percent(0.73456), percent(0.9997), percent(1.0)
     ('73.5 %', '99.97 %', '100 %')

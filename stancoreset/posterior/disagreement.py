@@ -1,4 +1,4 @@
-"""What chains that disagree show of the reason: modes, a ridge, or a pole.
+"""The cause of disagreement between chains, from their draws: modes, a ridge, or a pole.
 
 Chains in different modes leave a gap: no draw lies between two levels, and each chain stays at its
 own, or crosses the gap at a jump. Chains on a ridge drift: halves of one chain disagree as chains
@@ -17,8 +17,8 @@ from stancoreset.engines import Float
 
 __all__ = ["why_chains_disagree"]
 
-# Width without draws, in standard deviations of a chain, that is a gap, and the share of draws at
-# either end that is not looked at.
+# Width of a range without draws that is a gap, in sds of a chain; share of draws at either end that
+# is ignored.
 _GAP, _END = 0.5, 0.01
 # Largest R̂ of the halves of a chain that stays where it is.
 _STAYS = 1.2

@@ -30,8 +30,7 @@ _ROUNDING = 1e-12
 class Evidence:
     """The logarithm of the evidence p(y) = ∫ p(y | θ) p(θ) dθ.
 
-    It is meaningful for proper priors alone: an improper one has a density up to a factor, and so
-    has the evidence.
+    It is meaningful only for proper priors: an improper prior defines it up to a factor alone.
 
     Attributes
     ----------

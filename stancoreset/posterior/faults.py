@@ -1,7 +1,7 @@
-"""What can spoil a certificate: one value for each kind of fault, with its numbers.
+"""Faults that withhold a certificate: one class for each kind, with its numbers.
 
-`stancoreset.posterior.certificate` decides by the kinds, and by nothing else. A fault's text says
-to people what went wrong and what to do; no code reads it.
+`stancoreset.posterior.certificate` decides by the kinds of faults, and by nothing else. A fault's
+text tells people what went wrong and what to do; no code reads it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Fault:
-    """What withholds a certificate; each kind is a class of its own.
+    """Base class of all faults that withhold a certificate.
 
     >>> str(Unmixed(rhat=1.2, bound=1.05)).split(":")[0]
     'R̂ is 1.20, above 1.05'
@@ -107,7 +107,7 @@ class HeldoutError(Fault):
 
 @dataclass(frozen=True)
 class Divergent(Fault):
-    """So many transitions diverged that NUTS may have missed a part of its target."""
+    """More transitions diverged than a certificate allows: NUTS may have missed a part."""
 
     divergences: int
     n_transitions: int

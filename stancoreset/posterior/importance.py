@@ -1,6 +1,6 @@
 """Importance weights from the coreset posterior to the full one, and statistics of them.
 
-`stancoreset.posterior.certificate` derives the verdict from them.
+`stancoreset.posterior.certificate` derives the verdict from the weights and their statistics.
 """
 
 from __future__ import annotations

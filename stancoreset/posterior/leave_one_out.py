@@ -56,7 +56,7 @@ class Loo:
     n_obs, n_draws : int
         Numbers of rows, N, and of draws.
     elpd_i, khat : ndarray, shape (m,)
-        Of each evaluated row: the term of one observation, and the Pareto shape of its importance
+        For each evaluated row, the term of one observation and the Pareto shape of its importance
         weights; above 0.7 the term cannot be trusted.
     rows : ndarray of int, shape (m,)
         Numbers of the evaluated rows, from 0.

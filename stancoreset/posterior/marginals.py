@@ -6,8 +6,9 @@ their noise, sd(r)/√S, hides what single parameters do. But a mean moves, to f
 
     Cov(θ_k, r) = Σ_j V_kj E[∂_j r]
 
-where θ is normal with covariance V (Stein's identity), and gradients are local: ∂_k r has nothing
-of what groups leave that θ_k has no part in. So r is approximated by the quadratic
+where θ is normal with covariance V (Stein's identity), and gradients are local: ∂_k r does not
+depend on the remainders of groups to which θ_k does not belong. So r is approximated by the
+quadratic
 
     M(θ) = gᵀθ + ½ θᵀCθ,      ∂_k M ≈ ∂_k r   by least squares at the certificate's draws,
 
@@ -60,23 +61,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Marginals", "enough_draws", "marginals_of"]
 
-# Draws for each function of the shared coordinates, so that their noise is that share of the
-# variance; and for each where only what all groups leave together is a function of them.
+# Draws for each function of the shared coordinates, so that their noise is 1/20 of the variance;
+# and the fewer draws that suffice if only all groups together are a function of them.
 _DRAWS, _FEWER_DRAWS = 20, 4
 # Groups whose weights are held at a time.
 _AT_ONCE = 256
 # Efficiency below which weights are smoothed: above, no tail of theirs matters.
 _SMOOTHED = 0.99
-# Least estimate of E[exp M_h | γ] − 1, which least squares may put below what can be.
+# Lower limit of E[exp M_h | γ] − 1, because least squares may estimate less than is possible.
 _LEAST = -0.5
-# Largest variance of the log weights that may be left out, beyond which terms of second order
-# matter; and largest root mean square of what is left out of means and standard deviations.
+# Largest variance of the log weights that may be omitted, beyond which terms of second order
+# matter; and largest root mean square of the omitted changes of means and sds.
 _LEFT, _UNEXPLAINED = 1.0, 0.03
 # Smallest number of elements of a parameter whose average is judged.
 _MANY = 20
 # A ridge of coordinates that are functions of others, as a share of the number of draws.
 _RIDGE = 1e-9
-# What holds of all coordinates.
+# Fields of `Marginals` that hold for all coordinates.
 _SCALARS = (
     "average_shift",
     "efficiency",
@@ -92,7 +93,7 @@ _SCALARS = (
 
 @dataclass(frozen=True)
 class Marginals:
-    """What the full data change of each parameter's marginal distribution.
+    """Changes that the full data make to each parameter's marginal distribution.
 
     Attributes
     ----------
@@ -164,7 +165,7 @@ class Marginals:
 
     @classmethod
     def of_frame(cls, table: pd.DataFrame) -> Marginals:
-        """What `to_frame` has made."""
+        """Read the table that `to_frame` returned."""
         about = {name: table[name].iloc[0].item() for name in _SCALARS}
         return cls(
             mean_shift=table["mean_shift"].to_numpy(np.float64),
@@ -175,7 +176,7 @@ class Marginals:
 
 
 def enough_draws(count: int, blocks: Blocks) -> bool:
-    """Whether so many draws tell the conditional means of groups, given what these share."""
+    """Whether `count` draws suffice for means of groups given shared coordinates."""
     return count >= max(LEAST_DRAWS, _DRAWS * (1 + len(blocks.shared)))
 
 
@@ -308,7 +309,7 @@ def _fitted(values: Float, basis: Float) -> Float:
 
 @dataclass(frozen=True)
 class _Found:
-    """What weights change, and how uneven they are."""
+    """Changes of means and sds by weights, with the weights' efficiency and k̂."""
 
     shift: Float
     change: Float
@@ -326,13 +327,13 @@ class _Weighing:
     blocks: Blocks
 
     def alike(self, log_weights: Float) -> _Found:
-        """The same weights for every coordinate."""
+        """Changes of every coordinate by the same weights."""
         weights, khat = smoothed_weights(log_weights)
         efficiency = float(_efficiency(weights))
         return _Found(*_changes(weights, self.scaled), efficiency, khat, efficiency, khat)
 
     def by_group(self, shared: Float, local: Float, basis: Float, sums: Float) -> _Found:
-        """Weights of shared coordinates, and of each group's, given what others do to these.
+        """Changes of shared coordinates, and of each group's own, by weights of their own.
 
         The weights of a group's own coordinates are by `sums`, what groups leave, (S, J).
         """
@@ -379,7 +380,7 @@ def _normalised(log_weights: Float) -> tuple[Float, list[float]]:
 
 
 def _changes(weights: Float, scaled: Float) -> tuple[Float, Float]:
-    """What weights change of coordinates of mean zero and sd one: their means, and their sds.
+    """Changes of means and sds, by weights, of coordinates of mean zero and sd one.
 
     Both are (S, J, 1) and (S, J, b), or (S,) and (S, G).
     """

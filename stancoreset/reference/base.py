@@ -31,9 +31,9 @@ __all__ = [
     "require_usable",
 ]
 
-# Newton steps to the precisions that priors add, and the smallest share of a variable's precision
-# that they may have. Variances may be off by this share, or where priors have no more than that
-# share of the precision.
+# Newton steps to the precision that priors add; its least share of a variable's precision; relative
+# error of variances at which the steps end; share of the precision below which variances may be
+# off.
 _STEPS, _LITTLE, _CLOSE, _TOLD = 5, 1e-2, 0.01, 0.05
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
@@ -70,7 +70,7 @@ class GaussianFit:
         return np.sqrt(np.asarray((self.chol**2).sum(axis=1)).ravel())
 
     def dense(self) -> GaussianFit:
-        """The same with a dense factor."""
+        """This Gaussian with a dense factor of its covariance."""
         return GaussianFit(self.mean, _dense(self.chol)) if is_sparse(self.chol) else self
 
     def covariances(self, which: int) -> Float:
@@ -118,7 +118,7 @@ def _log_det(factor: AnyMatrix) -> float:
     return float(np.sum(np.log(np.abs(splu(sparse.csc_array(factor)).U.diagonal()))))
 
 
-# What references' draws are called in legends.
+# Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
     "gaussian_vi": "Gaussian variational fit",
@@ -129,7 +129,7 @@ _LABELS = {
     "advi": "ADVI",
     "pilot": "pilot run",
 }
-# Their names where `method` is not one that a user knows.
+# Names in tables of references whose `method` no user knows.
 _NAMES = {"settled": "quadratic approximation", "draws": "reference"}
 
 
@@ -197,12 +197,12 @@ class Reference:
 
     @property
     def label(self) -> str:
-        """What its draws are, for legends and tables."""
+        """A name of the draws for legends and tables."""
         return _LABELS.get(self.method, self.method)
 
     @property
     def name(self) -> str:
-        """What its posterior is called beside the coreset's, in tables and legends."""
+        """A name for the reference's posterior beside the coreset's, in tables and legends."""
         return _NAMES.get(self.method, self.method)
 
     @property
@@ -274,7 +274,7 @@ def in_use(asked: int, available: int) -> int:
 
 
 def extended(full: FullData, reference: Reference, count: int) -> Reference:
-    """The same reference with `count` evaluated draws, or as many as it has.
+    """Extend a reference to `count` evaluated draws, or to as many as it has.
 
     The first of its spare draws, at which errors are measured, stay where they are. A Gaussian
     makes new ones. A single draw is not added.

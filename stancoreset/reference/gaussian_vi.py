@@ -72,7 +72,7 @@ _log = logging.getLogger(__name__)
 _STATIONARY, _STATIONARY_ON_AVERAGE = 1e-8, 1e-4
 # Largest number of steps, and the shortest.
 _STEPS, _SHORTEST = 200, 1e-6
-# Steps before combinations are tried, and of how many of the last ones they are.
+# Steps before combinations are tried, and number of the last steps that are combined.
 _PLAIN, _COMBINED = 12, 8
 # Rounding error of a bound, relative.
 _ROUNDING = 1e-11
@@ -81,8 +81,8 @@ _FEWEST, _MOST, _ROWS_AND_POINTS = 32, 1_024, 1 << 21
 # Rows of the subsample on which a climb without a mode starts, for each parameter and at least; the
 # widths around its top at which expectations are taken.
 _ROWS_EACH, _ROWS, _TINY = 100, 5_000, 1e-4
-# Powers of ten between which Laplace priors of coefficients are recognised, and of any parameter,
-# such as a logarithm of a scale.
+# Powers of ten in which Laplace priors are recognised: for coefficients, and for any parameter
+# (logarithms of scales).
 _WILD, _TAME = (-3.0, 3.0), (-3.0, 0.5)
 _ADVICE = 'use reference="laplace", or posterior draws of your own (reference=draws)'
 
@@ -115,7 +115,7 @@ class Expectation:
         return self.value + float(entropy)
 
     def left(self, q: GaussianFit) -> float:
-        """How far q is from stationary, in its standard deviations: zero where it is."""
+        """Distance of q from a stationary point, in standard deviations; zero at one."""
         slope, bend = self._whitened(q)
         return float(max(np.linalg.norm(slope), np.linalg.norm(bend + np.eye(len(slope)))))
 
@@ -175,7 +175,7 @@ def from_top(
     rng: np.random.Generator,
     scales: Sequence[int] = (),
 ) -> tuple[Expecting, GaussianFit]:
-    """An expectation and a Gaussian to start from, where there may be no Laplace fit.
+    """A start without a Laplace fit: an expectation and a Gaussian at the density's top.
 
     Its mean is the top of the log density of a subsample, climbed from zero, and its widths are
     those of the expected curvature there, which is finite at kinks. Logarithms of scales of Laplace
@@ -392,7 +392,7 @@ def ascend_bound(
 
 
 def _combined(path: list[tuple[GaussianFit, Expectation]]) -> GaussianFit | None:
-    """Where the last Gaussians' steps of length one lead together; None if not to a Gaussian.
+    """Extrapolate to where the last Gaussians' full steps cancel; None if that is no Gaussian.
 
     In natural parameters (P, P m) a step of length one ends at E_q[∇ log p] − E_q[∇² log p] m and
     −E_q[∇² log p]. The end is combined from theirs, with weights of sum one for which the steps,

@@ -165,7 +165,7 @@ def gaussian_at(mode: Float, precision: AnyMatrix, names: tuple[str, ...]) -> Ga
 
 
 def _of_groups(mode: Float, precision: Matrix, names: tuple[str, ...]) -> GaussianFit:
-    """The same of many groups."""
+    """N(mode, precision⁻¹) for the sparse precision of many groups; errors as for `gaussian_at`."""
     blocks = Blocks.of(precision)
     if blocks is None:
         return gaussian_at(mode, precision.toarray(), names)
@@ -305,7 +305,7 @@ def curvature_width(gradient: Gradient, theta: Float) -> Float:
 
 
 def hessian_width(hessian: Callable[[Float, Float], AnyMatrix], theta: Float) -> Float:
-    """The same from a Hessian by differences, a function of the point and of their widths."""
+    """Estimate 1/√curvature in each coordinate from a Hessian by differences with a tiny step."""
     step = _TINY * np.maximum(1.0, np.abs(theta))
     return _width(-hessian(theta, step / STEP).diagonal(), theta)
 

@@ -20,7 +20,7 @@ _ROUGH = NUTS(
     chains=_CHAINS, metric="diag_e", iter_warmup=149, iter_sampling=50, adapt_delta=0.8,
     max_treedepth=5,
 )  # fmt: skip
-# Rough draws in bounded time, even for posteriors that are hard for NUTS.
+# Options of rough draws: bounded time even for posteriors that are hard for NUTS.
 _DRAWN = NUTS(chains=_CHAINS, adapt_delta=0.9, max_treedepth=7)
 
 

@@ -149,7 +149,7 @@ class Blocks:
 
     @cached_property
     def star(self) -> Blocks:
-        """The same with hubs alone shared, as if a crossed factor's levels met no others."""
+        """Groups in which only hubs are shared: a crossed factor's levels are groups of one."""
         if self.hubs is None:
             return self
         group = self.group.copy()
@@ -164,7 +164,7 @@ class Blocks:
 
     @cached_property
     def local(self) -> NDArray[np.intp]:
-        """The other coordinates, ascending."""
+        """The coordinates that belong to a group, ascending."""
         return np.flatnonzero(self.group >= 0)
 
     @cached_property
@@ -193,9 +193,7 @@ class Blocks:
 
     @property
     def functions(self) -> int:
-        """How many functions 1, s, z, z zᵀ and z sᵀ there are of shared coordinates s and a group's
-        z.
-        """
+        """Number of functions 1, s, z, z zᵀ and z sᵀ of shared coordinates s and one group's z."""
         shared, own = len(self.shared), self.widest
         return (1 + shared) * (1 + own) + own * (own + 1) // 2
 
@@ -253,7 +251,7 @@ class Blocks:
         return (_inverse_roots(schur[None])[0] if len(shared) else schur), parts
 
     def semidefinite(self, matrix: Matrix) -> tuple[Matrix, Float, Float]:
-        """A block arrow M without what is negative of it, and that along the shared coordinates.
+        """Split a block arrow M into a positive semi-definite Q and its negative part V diag(v) Vᵀ.
 
         With Q the first, positive semi-definite, M = Q − V diag(v) Vᵀ, where V (G, r) and v (r,)
         are along shared coordinates; except that what is negative within a group, given these, is

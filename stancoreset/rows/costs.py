@@ -1,4 +1,4 @@
-"""What a fit evaluates of the full data, in the unit that NUTS pays: one gradient of all rows.
+"""Costs of a fit: evaluations of the full data in gradients of all rows, the unit that NUTS pays.
 
 A log density counts as a gradient. By stanli it takes 0.5 to 0.9 of its time, see
 ``tests/benchmarks/test_bench_control.py``.

@@ -151,12 +151,12 @@ class FullData:
         return self._compiled.bind(self.some(size, rng))
 
     def some(self, size: int, rng: np.random.Generator) -> StanData:
-        """The data of such a subsample."""
+        """The data of a random subsample of `size` rows, weighted by N/size."""
         rows, weights = self._drawn(size, rng)
         return self._weighted.subset(self._data, rows, weights)
 
     def sampled(self, size: int, rng: np.random.Generator) -> FullData:
-        """The same subsample as full data of its own."""
+        """Full data of a random subsample of `size` rows, weighted by N/size."""
         small = FullData(
             self._compiled,
             self._weighted,
@@ -365,7 +365,7 @@ class FullData:
             self._bound.close()
 
     def see_through(self, seen: FullData, values: Callable[[Float], Float], offset: float) -> None:
-        """From now on the engine holds the rows once: those of what they see.
+        """Evaluate log likelihoods through ψ from now on, so that the engine holds the rows once.
 
         Log likelihoods here are those of `seen` at ``values(draws)``, less an `offset`. Gradients
         bind the rows again.

@@ -184,7 +184,7 @@ def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> 
 
 
 def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
-    """Along which parameters the gradient is the same after each test's move, (T, P)."""
+    """Mask (T, P) of parameters along which the gradient is unchanged by each test's move."""
     # Away from θ, where products of parameters may happen to be zero.
     rng = np.random.default_rng(tests.shape)
     steps = STEP * scale * rng.uniform(0.5, 1.0, (len(tests) + 1, len(theta)))
@@ -194,7 +194,7 @@ def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -
 
 
 def _meet(unchanged: Pattern, tests: Pattern) -> Pattern:
-    """Pairs of which every test that moves one changes the gradient along the other, (P, P)."""
+    """Mask (P, P) of pairs whose mixed derivative was non-zero in every finite-difference test."""
     pattern = unchanged.T.astype(float) @ tests == 0
     return np.asarray((pattern & pattern.T) | np.eye(tests.shape[1], dtype=bool))
 

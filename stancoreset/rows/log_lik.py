@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bind_rows", "row_log_lik"]
 
-# Largest number of values that the engine returns at a time.
+# Largest number of values that the engine returns in one call.
 _AT_ONCE = 4_000_000
 
 

@@ -55,8 +55,9 @@ _NUMBERS = 250_000
 _KEPT = 500_000
 # Rows on disk that the author's program evaluates: about so many, and some of every pattern.
 _ROWS = 250_000
-#: The same in memory where it must see all rows at once: loops over rows, which stanli reads one by
-#: one, take 0.05 ms for each of 20,000 rows and 0.1 ms for each of 200,000.
+#: Rows in memory that the author's program evaluates where it must see all rows at once: loops over
+#: rows, which stanli reads one by one, take 0.05 ms for each of 20,000 rows and 0.1 ms for each of
+#: 200,000.
 SHOWN = 100_000
 # Largest number of patterns of zeros and levels per chunk whose first rows it evaluates.
 _PATTERNS = 1_000

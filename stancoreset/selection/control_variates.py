@@ -66,9 +66,10 @@ LEAST_CURVATURE = -1.0
 _WIDTH = 8.0
 #: Largest number of coordinates for which R is stored as a full matrix.
 MAX_DENSE = 1_000
-# What an arrow may leave of R in units of the posterior's precision, where R may be a full matrix.
+# Largest part of R, in units of the posterior's precision, that an arrow may omit while a full
+# matrix is possible.
 _BESIDE = 0.01
-# Number of axes stored beside the diagonal above that.
+# Number of axes stored beside the diagonal for more coordinates than `MAX_DENSE`.
 _AXES = 100
 # Width at which a direction is quadratic to machine precision.
 _UNBOUNDED = 1e9

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUADRATIC_ONLY", "Coreset", "Remainder", "row_columns", "select"]
 
-#: The method of a coreset whose rows replace no others: the quadratic stands for all of the rest.
+#: Method of a coreset whose rows replace no others: the quadratic stands for all of the rest.
 QUADRATIC_ONLY = "quadratic only"
 
 #: Projections of what a control variate leaves to the rows; ``penalised`` makes a regression.
@@ -36,7 +36,7 @@ Remainder: TypeAlias = TaylorProjection | HermiteProjection
 
 # Columns of every table of a coreset.
 _ROW, _WEIGHT = "row", "weight"
-# A column of those that know it.
+# Column of tables for rows whose information is known.
 _INFORMATION = "information"
 
 
@@ -59,7 +59,7 @@ class Coreset:
     relative_error : float
         ‖b − Φw‖ / ‖b‖ on the draws used for selection.
     heldout_error : float
-        The same on draws not used for selection; the one to trust.
+        ‖b − Φw‖ / ‖b‖ on draws not used for selection: trust this error.
     trace : tuple of float
         Relative error after each round of the algorithm.
     sizes : tuple of int
@@ -81,9 +81,9 @@ class Coreset:
         The rows' data, (k,) each, by Stan's names (``y``, ``x[1]``), as `row_columns` makes them;
         empty if unknown.
     information : ndarray, shape (k,), or None
-        What each row, as often as its weight says, tells about the posterior: the expected fall of
-        the entropy, in nats, if it were observed once more, under the reference of the selection;
-        see `stancoreset.CoresetModel.information`. None if it was not computed.
+        Information of each row, counted as often as its weight says: the fall of the posterior's
+        entropy, in nats, that is expected if it is observed once more, under the reference of the
+        selection; see `stancoreset.CoresetModel.information`. None if it was not computed.
     """
 
     indices: NDArray[np.int64] = field(repr=False)

@@ -177,7 +177,7 @@ class _State:
             self.target = self.target / np.linalg.norm(self.target, axis=1, keepdims=True)
 
     def left(self) -> Float:
-        """The targets' variances, which were one."""
+        """Remaining variances of the targets, each relative to its variance before the design."""
         if self.target is None:
             return np.empty(0)
         return np.asarray(np.einsum("qd,de,qe->q", self.target, self.covariance, self.target))
@@ -209,7 +209,7 @@ class _Pool:
         without: Sequence[int],
         kept: int,
     ) -> _Pool:
-        """Pass over all rows but some."""
+        """Collect the best rows in one pass over all rows, leaving out those of `without`."""
         pools: list[_Pool] = []
         start, beyond = 0, -np.inf
         for roots in chunks:
@@ -227,7 +227,7 @@ class _Pool:
         return _joined(pools)._best_of(kept)
 
     def padded(self, rank: int) -> _Pool:
-        """The same with further rows of zeros in each root."""
+        """This pool with rows of zeros added to each root, up to `rank` rows."""
         more, none = (0, rank - self.roots.shape[1]), (0, 0)
         if not more[1]:
             return self

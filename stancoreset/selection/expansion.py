@@ -10,14 +10,14 @@ in the gradient, which antithetic pairs ½ (∇L(m + δ) + ∇L(m − δ)) estim
 first order; the Hessian is taken at m. Of a GLM both are known exactly, by one-dimensional
 quadrature.
 
-Student-t outcomes with outliers bend the log likelihood one way here and another there, and much
-is left by the Hessian at m. The differences of the same pairs tell the averaged one, by Stein's
+The curvature of Student-t outcomes with outliers changes sign from place to place, so that the
+Hessian at m leaves much. Differences of the same pairs give the averaged Hessian, by Stein's
 identity:
 
     H = E_q[∇L δᵀ] V⁻¹,      ½ (∇L(m + δ) − ∇L(m − δ)) ≈ H δ   by least squares,
 
-where pairs are enough: of many groups a row of H has few entries, those of the group and of what
-groups share.
+if there are enough pairs. With many groups few suffice, because a row of H has entries only for its
+group and for what groups share.
 
 Absolute values, as in regressions of medians, have no second derivative but at the points where
 they bend, and derivatives say nothing of their average. If few coordinates leave much, the
@@ -45,13 +45,13 @@ __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
-# Standard deviation of what derivatives leave of the log likelihood at which draws tell more, and
-# that which they may leave.
+# Remainder of the log likelihood, as an sd, from which draws improve the quadratic, and the largest
+# it may then have.
 _MUCH, _LITTLE = 1.0, 0.25
 # Pairs for each entry of a row of the averaged Hessian.
 _PAIRS_EACH = 2
 
-# Draws for each number that is learnt of what is left of all groups alike.
+# Draws for each number of a regression on the remainder that all groups share.
 _DRAWS_EACH = 10
 # Correlation matrices with a smaller ratio of smallest to largest eigenvalue are not trusted.
 _SINGULAR = 1e-10
@@ -116,13 +116,13 @@ class Expansion:
         )
 
     def mended(self, left: Float, draws: Float, blocks: Blocks) -> Expansion:
-        """The same with what rows and quadratic leave alike in all groups.
+        """Add the common remainder of all groups to the quadratic, by regression on Σ z and Σ z².
 
-        What they leave of one group is little, but what they leave of all alike adds up along the
-        mean and the spread of effects, and moves the parameters of these. With z in posterior
-        standard deviations, the values that are `left` at draws, (S,), are regressed on Σ z and
-        Σ z² over the first coordinates of all groups, over their second ones, and so on. Without
-        draws enough for that many numbers nothing is changed.
+        What rows and quadratic leave of one group is little, but what they leave of all groups
+        alike adds up along the mean and the spread of effects, and moves the parameters of these.
+        With z in posterior standard deviations, the values that are `left` at draws, (S,), are
+        regressed on Σ z and Σ z² over the first coordinates of all groups, over their second ones,
+        and so on. Without draws enough for that many numbers nothing is changed.
         """
         place = np.where(blocks.group < 0, -1, blocks.place)[self.columns]
         kinds = (place[:, None] == np.arange(blocks.widest)).astype(float)
@@ -213,7 +213,7 @@ class Expansion:
         return delta @ self.gradient, 0.5 * np.sum(bent * delta, axis=1)
 
     def left(self, reference: Reference) -> Float:
-        """What the quadratic leaves of L at the reference's draws, up to a constant, (S,).
+        """Remainder L − quadratic at the reference's draws, up to a constant, (S,).
 
         For draws from prior times quadratic these are log importance weights.
         """

@@ -117,7 +117,7 @@ def _require_alike(coresets: Sequence[Coreset]) -> None:
 
 
 def _provenance(coresets: Sequence[Coreset]) -> dict[str, Any]:
-    """What the parts have in common."""
+    """The provenance that all parts have in common, with their number and rows."""
     first = dict(coresets[0].provenance)
     if len(coresets) == 1:
         return first

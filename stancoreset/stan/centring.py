@@ -48,8 +48,8 @@ _SCALED_BY = {
     "matrix": ("vector", "matrix"),
 }
 _DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
-# Below this standard deviation of the log of each element of a Cholesky factor's diagonal its
-# effects may move: what it scales is then less than twice as wide in one draw as in most others.
+# Standard deviation of the log of each diagonal element of a Cholesky factor below which its
+# effects move: they are then less than twice as wide in one draw as in most others.
 _KNOWN = 0.3
 # What the names of shifts and of their sizes begin with.
 _NAMES = ("shift", "shift_rows", "shift_columns")
@@ -85,7 +85,7 @@ class Effects:
         return _base(self.factor) != "matrix"
 
     def exponents(self, values: Mapping[str, Float]) -> tuple[float, ...]:
-        """What λ may be, by draws near the posterior: values (S, *shape) by name."""
+        """Exponents λ that the effects allow, given draws near the posterior, (S, *shape)."""
         if self.has_powers:
             return (0.0, 0.5, 1.0)
         scales = np.diagonal(_value(self.factor, values), axis1=1, axis2=2)
@@ -94,18 +94,18 @@ class Effects:
         return (0.0, 1.0) if (spread < _KNOWN).all() else (0.0,)
 
     def raw(self, values: Mapping[str, Float]) -> Float:
-        """z, at values (S, *shape) by name."""
+        """Raw effects z at values (S, *shape) by name."""
         return values[self.name][_place(self.part)]
 
     @property
     def shifted(self) -> Shifted:
-        """What a shift needs to know of them."""
+        """The effects as a `Shifted`, which describes them for shifts."""
         columns: int | None = None if self.has_powers else 1
         kinds = {"rows": 1, "columns": 2}.get(self.along, columns)
         return Shifted(self.name, self.part, self.base, kinds)
 
     def moved(self, values: Mapping[str, Float], exponent: float) -> Float:
-        """c = s^λ z without shifts, at values (S, *shape) by name."""
+        """Moved effects c = s^λ z, without shifts, at values (S, *shape) by name."""
         raw, factor = self.raw(values), _value(self.factor, values)
         if factor.ndim == 3:
             return (factor @ (raw if raw.ndim == 3 else raw[..., None])).reshape(raw.shape)
@@ -114,7 +114,7 @@ class Effects:
         return raw * factor.reshape(len(factor), *ahead, *factor.shape[1:], *behind) ** exponent
 
     def statements(self, exponent: n.Expr) -> tuple[n.Stmt, n.Stmt]:
-        """What computes z from c, which stands in its place, and what adds the log Jacobian."""
+        """Statements that compute z from c (which has z's name), and add the log Jacobian."""
         z = indexed(self.name, self.part)
         factor, kind = self.factor, self.factor.type.base
         if kind == "matrix":
@@ -177,7 +177,7 @@ class Centring:
 
     @property
     def effects(self) -> tuple[Effects | Located | Shifted, ...]:
-        """All that can be moved, in the order of exponents."""
+        """Effects that can be moved, in the order of their exponents."""
         return (*self.scaled, *self.located, *self.others)
 
     def data(
@@ -464,7 +464,7 @@ def _base(e: n.Expr) -> str:
 
 
 def _place(part: tuple[int, ...]) -> tuple[Any, ...]:
-    """Where a part stands in values (S, *shape)."""
+    """Index of a part within values (S, *shape)."""
     return (slice(None), *(i - 1 for i in part))
 
 

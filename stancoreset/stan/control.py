@@ -153,7 +153,7 @@ class Controlled:
         return self.data(start, zero, zero, np.zeros((0, size)), none, none, none, zero)
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Which of the unconstrained coordinates ψ holds, and where each parameter's begin."""
+        """Positions of the unconstrained coordinates in ψ, and where each parameter's begin."""
         owners = [re.split(r"[.\[]", name)[0] for name in param_names]
         columns = np.array([j for j, owner in enumerate(owners) if owner in self.covered], np.intp)
         held = [owners[j] for j in columns]

@@ -28,7 +28,7 @@ _RESERVED = ("chain", "draw")
 
 @dataclass(frozen=True)
 class Names:
-    """What the numbers of a data variable stand for.
+    """Names for the codes 1, 2, … of a data variable, or for its columns.
 
     `labels` are the levels of codes 1, 2, …, or the columns of a matrix; `dim` is the name of the
     dimension that they label.
@@ -65,11 +65,11 @@ class Labels:
         coords: Mapping[str, Sequence[Any]] | None,
         dims: Mapping[str, Sequence[str]] | None,
     ) -> Labels:
-        """The user's, either of which may be None."""
+        """The labels that a user gives, either of which may be None."""
         return cls(dict(coords or {}), dict(dims or {}))
 
     def over(self, other: Labels) -> Labels:
-        """Both; where they name the same, these win."""
+        """Merge with other labels; these labels win where both name the same."""
         return Labels({**other.coords, **self.coords}, {**other.dims, **self.dims})
 
 
@@ -90,7 +90,7 @@ class NamedData(dict[str, Any]):
 
 
 def names_of(data: object) -> Mapping[str, Names]:
-    """What the numbers of data stand for; empty if the data do not know."""
+    """Names that data carry for the codes of their variables; empty if they carry none."""
     found = getattr(data, "names", None)
     return found if isinstance(found, Mapping) else {}
 

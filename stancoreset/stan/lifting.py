@@ -118,7 +118,7 @@ class _Chain:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an expression stands: the names of rows and loops, and whether every row reads it."""
+    """The place of an expression: variables of loops around, and whether every row reads it."""
 
     outer: frozenset[str]
     certain: bool = True
@@ -194,7 +194,7 @@ class Lifting:
         return new
 
     def _replaced(self, node: n.Node, place: _Place) -> n.Expr | None:
-        """What stands in the place of a product of parameters; None for all else."""
+        """Lift a product of parameters into a variable, or return None for any other expression."""
         if isinstance(node, n.Ternary):
             yes, no = (self._inside(e, place.within()) for e in (node.yes, node.no))
             return replace(node, yes=yes, no=no)

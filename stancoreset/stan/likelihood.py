@@ -85,14 +85,14 @@ _LAST_IS_COVARIANCE = frozenset(
 )
 # Densities whose last argument has the sum one.
 _OF_SIMPLEX = frozenset({"categorical", "multinomial"})
-# Most coordinates of ψ for one element of the parameters.
+# Largest number of coordinates of ψ for each element of the parameters.
 _MANY = 2
 _REALS = ("real", "vector", "row_vector", "matrix")
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What the rows see, and the program of their log likelihood.
+    """The functions of the parameters that the rows see, ψ, and their likelihood as a program.
 
     Attributes
     ----------
@@ -244,7 +244,7 @@ def may_be_infinite(weighted: WeightedProgram, likelihood: Likelihood) -> bool:
 
 
 def not_lifted(weighted: WeightedProgram, behind: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Products of parameters that the rows compute and that stay as they are, each with why."""
+    """Products of parameters that the rows compute and that are not lifted, with the reason."""
     return _Cut(weighted, weighted.program.tree).lifted(behind)[1]
 
 
@@ -262,7 +262,7 @@ class _Cut:
         return None if found is None else self._likelihood(*found)
 
     def found(self, behind: frozenset[str]) -> tuple[tuple[n.Decl, ...], set[str]] | None:
-        """What is seen at the outermost cut that can be declared, and all names behind it."""
+        """Declarations of ψ at the outermost cut that can be declared, and the names behind it."""
         parameters = {d.name: d for d in self.tree.parameters}
         candidates = {**parameters, **self._computed}
         while True:
@@ -330,7 +330,7 @@ class _Cut:
         return frozenset(_restricted(self._steps, users))
 
     def _curved(self, names: set[str]) -> set[str]:
-        """Those variables whose values are given by a function with a bounded range."""
+        """Names among `names` whose values come from a function with a bounded range."""
         steps = self._steps
         return {v for v in names for s in steps if any(map(_is_curved, _values_of(s, v)))}
 

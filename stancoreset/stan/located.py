@@ -48,7 +48,7 @@ _CORRELATED = {
 # Functions that are positive where their arguments are.
 _POSITIVE = ("sqrt", "square", "inv", "inv_sqrt", "inv_square", "pow", "rep_vector", "to_vector")
 _DENSITIES = ("_lpdf", "_lupdf")
-# Statements by which a loop leaves out some of its priors.
+# Statements by which a loop leaves some of its priors out.
 _LEAVING = (n.Break, n.Continue)
 
 
@@ -81,28 +81,28 @@ class Located:
     density: n.Call
 
     def exponents(self, _: Mapping[str, object]) -> tuple[float, ...]:
-        """What λ may be."""
+        """Exponents λ of the scale that NUTS may choose from."""
         return (0.0, 0.5, 1.0)
 
     @property
     def shifted(self) -> Shifted | None:
-        """What a shift needs to know of them: of one vector."""
+        """A `Shifted` for effects that are one vector; None for all others."""
         kind = _variable(self.effects).type
         one = not kind.array and kind.base in ("vector", "row_vector")
         return Shifted(self.name, (), kind.base) if one else None
 
     @property
     def needs(self) -> set[str]:
-        """Names that mean and scale use."""
+        """Names in the expressions of the effects' mean and scale."""
         return names_in(self.mean) | names_in(self.scale)
 
     def back(self, exponent: n.Expr) -> n.Stmt:
-        """What computes a from c, which stands in its place."""
+        """Statement that computes a from c, which has a's name."""
         moved = n.Binary(self._mean, "+", self._scaled(self.effects, "*", exponent))
         return self._where_asked(exponent, n.Assign(self.effects, "=", moved))
 
     def there(self, exponent: n.Expr, c: str) -> n.Stmt:
-        """What computes c from a, which stands in its place."""
+        """Statement that computes c from a, under the name `c`."""
         here = self._named(self.effects, c)
         moved = self._scaled(n.Paren(n.Binary(here, "-", self._mean)), "/", exponent)
         return self._where_asked(exponent, n.Assign(here, "=", moved))
@@ -212,7 +212,7 @@ class _Search:
                     yield from self.prior(density, density, loops)
 
     def prior(self, node: n.Node, density: n.Call, loops: tuple[n.For, ...]) -> Iterator[Located]:
-        """What a prior says of effects; nothing if it is none of the known forms."""
+        """Yield the effects that a prior of a known form gives a location and a scale."""
         family = density.name
         for ending in _DENSITIES:
             family = family.removesuffix(ending)
@@ -319,7 +319,7 @@ def _diagonal(spread: n.Expr, function: str) -> n.Expr | None:
 
 
 def _entry(e: n.Expr, i: n.Expr, kind: n.Type) -> n.Expr:
-    """What belongs to the i-th element of an array of a kind."""
+    """The i-th entry of an expression for an array of effects; one that all share is unchanged."""
     return n.entry(e, i) if e.type.rank > kind.rank else e
 
 

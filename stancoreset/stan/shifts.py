@@ -53,11 +53,11 @@ class Shifted:
 
     @property
     def shifted(self) -> Shifted:
-        """The same as of effects that may be centred as well."""
+        """This value itself, so that plain and centred effects are used alike."""
         return self
 
     def exponents(self, _: Mapping[str, Float]) -> tuple[float, ...]:
-        """How far they may be centred."""
+        """The one exponent, zero: shifted effects are not centred."""
         return (0.0,)
 
     def means(self, effects: Float) -> Float:
@@ -66,7 +66,7 @@ class Shifted:
         return effects.mean(axis=axes).reshape(len(effects), -1)
 
     def by(self, amount: Float, ndim: int) -> Float:
-        """Amounts (S, kinds) in the places of effects with so many axes."""
+        """Amounts (S, kinds) in a shape that broadcasts against effects with `ndim` axes."""
         if self.kinds is None:
             return amount.reshape(len(amount), *(1,) * (ndim - 1))
         if self.kinds == 2:
@@ -76,7 +76,7 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Shift:
-    """Of some effects by one φ: what stands in the program.
+    """A shift of some effects by one parameter φ, as statements of the program.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Shift:
 
     @property
     def declarations(self) -> tuple[n.Decl, ...]:
-        """Of the data, sizes first."""
+        """Declarations of the matrix A in the data, sizes first."""
         sizes = self.rows, self.columns
         none = n.Constraint("bounds", n.IntLit("0"))
         matrix = n.SizedType("matrix", (), tuple(map(n.Var, sizes)))
@@ -106,12 +106,12 @@ class Shift:
         return (*whole, n.Decl(self.name, matrix))
 
     def data(self, amount: Float) -> dict[str, Any]:
-        """The same with values: of no rows if nothing is shifted."""
+        """Data for the declarations of A; A has no rows if nothing is shifted."""
         return {self.rows: amount.shape[0], self.columns: amount.shape[1], self.name: amount}
 
     @property
     def back(self) -> n.Stmt:
-        """What takes A φ from c, which stands in the effects' place, if A has rows."""
+        """Statement that subtracts A φ from c, which has the effects' name, if A has rows."""
         here = indexed(self.effects.name, self.effects.part)
         phi = n.Var(self.by.name)
         column = n.Call("rep_vector", (phi, n.ONE)) if self.by.size.base == "real" else phi

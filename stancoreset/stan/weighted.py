@@ -50,9 +50,9 @@ __all__ = [
 Rows = slice | ArrayLike
 # Up to so many rows, groups may have one each by chance.
 _FEW = 5
-# Rows without another of their group: the share beyond which a parameter is one of a row.
+# Share of rows without another of their group, beyond which a parameter belongs to one row.
 _ALONE = 0.9
-# Groups beside each row beyond which the rows are taken for a part of the data.
+# Groups for each row beyond which the rows are taken for a part of the data.
 _PART = 2
 
 
@@ -260,7 +260,7 @@ class WeightedProgram:
         return int(data[self.obs])
 
     def with_weights(self, data: Mapping[str, Any], weights: ArrayLike) -> dict[str, Any]:
-        """The same rows with other weights, one finite weight >= 0 for each; nothing is copied."""
+        """Replace the rows' weights, one finite number >= 0 each; nothing is copied."""
         return {**data, self.weights: self._valid_weights(weights, self.n_obs(data))}
 
     def subset(
@@ -306,7 +306,7 @@ class WeightedProgram:
 
     @property
     def observation(self) -> str:
-        """What one observation is: a cell, a segment, a row of one of several counts, or of one."""
+        """Name one observation: a cell, a segment, or a row of one or several counts."""
         if self.counted:
             sizes = " × ".join(*self.counted.values())
             return f"one cell of {sizes}"

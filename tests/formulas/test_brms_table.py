@@ -169,11 +169,11 @@ def table() -> str:
     lines = [
         HEAD.strip(),
         "",
-        "What brms says and this library does not is refused with the words below. `make_stancode` "
-        "of brms writes the Stan",
-        "program of any of its models; `CoresetModel` takes it as it is, if rows are independent "
-        "given the parameters: see",
-        "[from_r](from_r.ipynb).",
+        "Terms of brms that this library does not support are refused, with the advice in the "
+        "table below. `make_stancode` of",
+        "brms writes the Stan program of any of its models; `CoresetModel` takes it as it is, if "
+        "rows are independent given the",
+        "parameters: see [from_r](from_r.ipynb).",
         "",
         "| brms | here |",
         "|---|---|",

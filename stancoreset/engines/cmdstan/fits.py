@@ -257,7 +257,7 @@ def _all(native: Any, nuts: NUTS) -> tuple[dict[str, Float], dict[str, Float]]:
 
 
 def _every(native: Any, files: list[Path], nuts: NUTS) -> tuple[dict[str, Float], dict[str, Float]]:
-    """The same, of the draws that memory keeps: files are read row by row."""
+    """Every `keep_every`-th draw, (chains, draws, *shape), and statistics, read row by row."""
     warmed = -(-nuts.warmup // int(nuts.thin)) if nuts.save_warmup else 0
     rows = np.stack([read_every(file, int(nuts.keep_every), warmed) for file in files])
     about = native.metadata

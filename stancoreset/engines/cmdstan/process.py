@@ -27,7 +27,7 @@ __all__ = ["Ended", "failure", "run"]
 #: The end of a process that was not killed: exit code and output.
 Ended = subprocess.CompletedProcess[str]
 
-# Exit codes of Windows: of Ctrl-C, and the first of those that no program gives by itself.
+# Exit codes of Windows after Ctrl-C, and the first code that no program returns by itself.
 _INTERRUPTED, _EXCEPTIONS = 0xC000013A, 0xC0000000
 _MEMORY = (
     "most likely from lack of memory: free some, or keep the rows on disk with "
@@ -84,7 +84,7 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
 
 
 def _cause(code: int) -> str:
-    """What ended a process: a signal, or an exception of Windows."""
+    """The cause of a process's end, in words: a signal, or an exception of Windows."""
     if code > 0:
         return f"exception {code:#x}"
     return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

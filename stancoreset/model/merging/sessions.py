@@ -102,7 +102,7 @@ class PartsSession(_Derived):
 
     @property
     def against(self) -> str:
-        """What the certificate compares with, if not all rows."""
+        """The union of coresets that a certificate compares with; empty if it is all rows."""
         if self.whole:
             return ""
         count = len(self.parts)
@@ -183,7 +183,7 @@ class _SumOfParts(FullData):
         return self.log_likelihood(draws)
 
     def see_through(self, *_: Any) -> None:
-        """Each part sees through to its own rows, if it does."""
+        """Do nothing: each part evaluates its rows through ψ, if it does so at all."""
 
     def log_likelihood(
         self, draws: Float, progress: Callable[[int], object] | None = None

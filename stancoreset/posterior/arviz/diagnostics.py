@@ -281,7 +281,12 @@ def _scalars(posterior: Any) -> dict[str, Float]:
 
 
 def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
-    """As `variables_of`, which however rejects more chains than draws as a user's mistake."""
+    """Draws by name, each (chains, draws, *shape).
+
+    Unlike `variables_of`, a mapping of arrays may have more chains than draws.
+
+    Unlike `variables_of`, arrays with more chains than draws are accepted.
+    """
     if (
         isinstance(posterior, Mapping)
         and posterior

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from arviz import InferenceData  # type: ignore[attr-defined]  # ArviZ 1.x: taken for Any
 
     class Container(InferenceData):  # type: ignore[misc]
-        """For type checkers: what functions of the installed ArviZ take, groups as attributes."""
+        """A type, for type checkers, of ArviZ's containers: groups are attributes."""
 
         def __getattr__(self, name: str) -> Any: ...
 

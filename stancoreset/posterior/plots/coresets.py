@@ -37,9 +37,9 @@ Float = NDArray[np.float64]
 _SHOWN_ROWS = 5_000
 # Ratio of the largest to the smallest weight above which weights need a logarithmic scale.
 _VARIED = 10
-# Letters of 11 points for each inch of axes, beyond which a title reaches a little.
+# Letters of 11 points that fit an inch of axes; a title may reach a little beyond.
 _LETTERS = 16
-# The kind of the errors after rows were removed.
+# Legend of the errors after rows were removed again.
 _REMOVED = "rows removed again"
 
 

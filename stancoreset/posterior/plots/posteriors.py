@@ -75,7 +75,7 @@ class Drawn:
 
     @property
     def note(self) -> str:
-        """What is not drawn; empty if everything is."""
+        """A note on parameters that are not drawn; empty if all are drawn."""
         if len(self.labels) == self.total:
             return ""
         return f"first {len(self.labels)} of {self.total} parameters, choose with var_names"
@@ -86,7 +86,7 @@ class Drawn:
         return hidden or scale == "standardised"
 
     def part(self, labels: Sequence[str]) -> Drawn:
-        """The same of some of the parameters."""
+        """The draws of some parameters only."""
         samples, divergent = (
             [{label: draws[label] for label in labels} for draws in each]
             for each in (self.samples, self.divergent)

@@ -1,4 +1,4 @@
-"""Which parameters are Gaussian given the others: found by gradients, whatever the syntax.
+"""The parameters that are Gaussian given the others, found by gradients, whatever the syntax.
 
 A set of parameters is conditionally Gaussian if f is quadratic along all of them, whatever the
 others are: log π has no third derivative and ψ no second one within the set. Both are measured by
@@ -25,7 +25,7 @@ from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 
 __all__ = ["MOST_HYPERPARAMETERS", "find_bending", "find_conditionally_gaussian"]
 
-# Nats that parameters may bend f and still count as Gaussian: importance weights mend as much.
+# Bending of f, in nats, up to which parameters count as Gaussian: importance weights mend as much.
 _NEGLIGIBLE = 0.02
 # Share of the largest change that is rounding.
 _ROUNDING = 1e-9
@@ -33,7 +33,7 @@ _ROUNDING = 1e-9
 _UNIT = 0.5
 # Random points at which bends are measured.
 _POINTS = 2
-#: Hyperparameters of which importance sampling is tried.
+#: Largest number of hyperparameters that importance sampling attempts.
 MOST_HYPERPARAMETERS = 12
 
 
@@ -157,7 +157,7 @@ def _by_block(values: NDArray[np.bool_], block: NDArray[np.intp], count: int) ->
 
 
 def _own(along: Float, block: NDArray[np.intp]) -> Float:
-    """Of every coordinate what its own block's step changes, (K, P) → (P,)."""
+    """Change of every coordinate by a step of its own block, (K, P) → (P,)."""
     return along[block, np.arange(len(block))]
 
 

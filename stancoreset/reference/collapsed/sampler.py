@@ -31,12 +31,12 @@ _log = logging.getLogger(__name__)
 
 # Stages, and draws of each: for a search, and for draws that are a reference.
 _SEARCH, _FINAL = (2, 15, 10), (3, 40, 25)
-# Largest k̂, and smallest effective number for each hyperparameter, of the weights of h; a share
-# of effective draws at which k̂, which does not know how little weights vary, is not asked.
+# Largest k̂ of the weights of h, and fewest effective draws for each hyperparameter. With at least
+# half of the draws effective k̂ is ignored, because it does not know how little the weights vary.
 _KHAT, _EFFECTIVE, _EVEN = 0.7, 10.0, 0.5
-# Effective draws for each hyperparameter that show where its next ones are.
+# Effective draws for each hyperparameter from which its next draws start.
 _KNOWN = 10.0
-# Largest standard deviation of what is not quadratic in u, in nats.
+# Largest standard deviation, in nats, of the part of f that is not quadratic in u.
 _REMAINDER = 0.7
 
 

@@ -23,7 +23,8 @@ from stancoreset.reference.double_loop.variances import Precision
 
 __all__ = ["Inner", "minimise"]
 
-# Half the squared Newton decrement, relative to the objective, at which the loop ends; its steps.
+# Half of the squared Newton decrement, relative to the objective, at which the loop ends, and its
+# most steps.
 _LEFT, _STEPS = 1e-13, 200
 # Share of the first slope that a line search may leave, and the longest and shortest steps.
 _SLOPE_LEFT, _LONGEST, _SHORTEST = 0.5, 64.0, 1e-6

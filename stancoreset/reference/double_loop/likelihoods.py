@@ -45,7 +45,7 @@ class Likelihood:
 
     @property
     def constant(self) -> float:
-        """What a row function leaves out of the log likelihood: Σ −½ log 2π, or −log y!."""
+        """Sum of the terms that a row function omits: −½ log 2π or −log y! of each row."""
         if self.family == "normal":
             return -0.5 * len(self.y) * float(np.log(2 * np.pi))
         return -float(np.sum(gammaln(self.y + 1))) if self.family == "poisson_log" else 0.0

@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 Variances: TypeAlias = Literal["auto", "cholesky", "lanczos", "probing"]
 # The largest number of coefficients for "cholesky".
 _DENSE = 5_000
-# What a potential is, in messages.
+# Description of potentials for messages.
 _POTENTIALS = (
     "a potential of the sites: Laplace(scale), student_t(scale, freedom), Horseshoe(scale) or "
     "ard(floor)"

@@ -109,7 +109,7 @@ def of_coefficients(kernel: GlmKernel, q: GaussianFit) -> GaussianFit:
 
 
 def _bernoulli_logit(mean: Float, scale: Float, y: Float, orders: int) -> Float:
-    """Of ℓ = y η − log(1 + e^η), from the half line of means where log(1 + e^η) is small."""
+    """Expected derivatives of ℓ = y η − log(1 + e^η), by symmetry from means of at most zero."""
     flipped = mean > 0
     value, p, bend, *third = expected_softplus(-np.abs(mean), scale, max(orders - KNOWN, -1))
     found = np.empty((orders + 1, len(mean)))
@@ -127,7 +127,7 @@ BERNOULLI_LOGIT = RowFunction(_bernoulli_logit)
 
 
 def _poisson_log(mean: Float, scale: Float, y: Float, orders: int) -> Float:
-    """Of ℓ = y η − e^η, whose expectation is that of a lognormal."""
+    """Expected derivatives of ℓ = y η − e^η; e^η is lognormal."""
     rate = np.exp(mean + 0.5 * scale**2)
     beyond = np.maximum(np.arange(orders + 1) - KNOWN, 0)[:, None]
     found = -rate * scale**beyond
@@ -152,7 +152,7 @@ def _normal_of(sigma: float) -> Callable[[Float, Float, Float, int], Float]:
 def _normal(
     mean: Float, along: Float, across: Float, other: tuple[float, float], y: Float
 ) -> Derivative:
-    """Of ℓ = −½ (y − η)² e^(−2λ) − λ.
+    """Expected derivatives of ℓ = −½ (y − η)² e^(−2λ) − λ in η and λ.
 
     Under the density times e^(−2λ) the mean of η is μ − 2 c τ, and its variance the same.
     """

@@ -26,8 +26,8 @@ from stancoreset.engines import Float
 
 __all__ = ["expected_softplus", "polynomials"]
 
-# Largest standard deviations for which so many Gauss–Hermite nodes do, and wider ones, for which
-# so many Gauss–Legendre nodes on either side of zero do.
+# Largest standard deviations and the numbers of Gauss–Hermite nodes that suffice up to these; wider
+# ones take Gauss–Legendre nodes on either side of zero.
 _NARROW = ((0.02, 3), (0.06, 4), (0.15, 6), (0.25, 8), (0.4, 12), (0.6, 16), (0.75, 24), (0.85, 32))
 _WIDE = ((1.5, 96), (np.inf, 64))
 _WIDTHS = np.array([width for width, _ in (*_NARROW, *_WIDE)])
@@ -69,7 +69,7 @@ def expected_softplus(mean: Float, scale: Float, highest: int = -1) -> Float:
 
 
 def _narrow(mean: Float, scale: Float, nodes: int, highest: int) -> Float:
-    """By a Gauss–Hermite rule."""
+    """Compute the expectations of `expected_softplus` by a Gauss–Hermite rule; for small scales."""
     x, w = _hermite(nodes)
     eta = mean + x[:, None] * scale
     small = np.exp(-np.abs(eta))
@@ -89,7 +89,7 @@ def _narrow(mean: Float, scale: Float, nodes: int, highest: int) -> Float:
 
 
 def _wide(mean: Float, scale: Float, nodes: int, highest: int) -> Float:
-    """By the parts' densities at fixed places."""
+    """Compute the expectations of `expected_softplus` at fixed places; for large scales."""
     t, log_part, smaller, bend, third = _fixed(nodes)
     z = mean / scale
     # Places t and −t are these numbers of standard deviations from the mean.

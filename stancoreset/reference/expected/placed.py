@@ -54,7 +54,7 @@ class Placed:
 
     @classmethod
     def _of_groups(cls, rows: GlmRows, function: AnyFunction, q: GaussianFit, count: int) -> Placed:
-        """The same with entries of `own` along shared coordinates and the row's group only."""
+        """Place rows under a q of many groups: a row's directions are shared, or its group's."""
         own, mean = Matrix(rows.z.sparse() @ q.chol[:count]), rows.predictor(q.mean[:count])
         squares = np.asarray((own**2).sum(axis=1), dtype=np.float64).reshape(-1)
         along: Float = np.zeros(len(rows))

@@ -33,7 +33,7 @@ __all__ = ["GlmKernel"]
 
 # Numbers η in a block: they stay in the processor's second cache.
 _BLOCK = 1 << 16
-# The same in single precision, where each block has more to do.
+# Numbers η in a block in single precision, where each block has more to do.
 _SERIES_BLOCK = 1 << 18
 # Smallest number of draws for which a series about their mean pays.
 _MANY_DRAWS = 50
@@ -104,11 +104,11 @@ class GlmKernel:
 
     @property
     def has_constant(self) -> bool:
-        """Whether log likelihoods leave something out that depends on the rows."""
+        """Whether evaluation omits a term of the log likelihood that depends on the rows."""
         return self.family != "bernoulli_logit"
 
     def constant(self, rows: GlmRows) -> float:
-        """What the log likelihood of some rows leaves out, with their weights."""
+        """Weighted sum of the terms that evaluation omits for some rows: −log y! or −½ log 2π."""
         if self.family == "poisson_log":
             return -float(rows.weights @ gammaln(rows.y + 1.0))
         return -0.5 * np.log(2 * np.pi) * rows.weights.sum() if self.family == "normal" else 0.0
@@ -142,7 +142,7 @@ class GlmKernel:
         return total
 
     def _about_mean(self, rows: GlmRows, c: Float) -> Float:
-        """The same by Taylor series about the mean draw, for draws close to it."""
+        """Σ w log(1 + e^η), or Σ w e^η, for close draws, by Taylor series about their mean."""
         centre = c.mean(axis=0)
         delta = c - centre
         z = rows.z

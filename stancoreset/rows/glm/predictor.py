@@ -127,7 +127,7 @@ class Coefficients:
         return np.asarray(out)
 
     def _sparse_hessian(self, theta: Float, along: Float, curvature: Matrix) -> Matrix:
-        """The same without the zeros of groups that never meet."""
+        """Derivatives (C,) and sparse (C, C) along coefficients → (P, P), sparse."""
         which, scale = self._scaled
         c, own, size = self.of(theta[None])[0], self.columns, len(theta)
         factor = np.ones(len(own))

@@ -70,7 +70,7 @@ def _adding(program: WeightedProgram) -> list[tuple[n.Stmt, set[str]]]:
 
 
 def _sources(program: WeightedProgram) -> Mapping[str, set[str]]:
-    """For each variable those in the statements that set it, or that control whether they run."""
+    """Map each variable to those in statements that set it, or that control whether they run."""
     sources: dict[str, set[str]] = defaultdict(set)
     for declared in program.program.parameters:  # in a multiplier or bound
         sources[declared.name] |= variables(declared.constraint)

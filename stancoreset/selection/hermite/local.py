@@ -45,14 +45,14 @@ __all__ = [
     "shares_of_curvature",
 ]
 
-# Candidates of a group, and most rows that are selected of it.
+# Candidates of a group, and the largest number of its rows that are selected.
 _CANDIDATES, _MOST = 48, 4
 # Entries of inner products in a block of groups.
 _ENTRIES = 1 << 21
-# Largest share of a group's curvature that its rows may have, in any direction, and the smallest
-# curvature, relative to its largest, of which shares are known.
+# Largest share of a group's curvature that its rows may have in any direction, and the smallest
+# curvature, relative to the group's largest, whose shares are known.
 _CURVED, _FLAT = 0.95, 1e-9
-# Share of a candidate's squared norm that is added to it where all of them are matched at once.
+# Share of each candidate's squared norm added where candidates are matched jointly.
 _RIDGE = 1e-9
 
 
@@ -110,7 +110,7 @@ def select_locally(
 
 
 def gathered(paths: Sequence[Paths], goal: float, size: int | None) -> LocalSelection:
-    """As many steps of each path as the goal, or the size, asks for."""
+    """Take steps of each group's path until the goal or the size is met; return the rows."""
     left = np.concatenate([path.left for path in paths])
     steps = _allocated(left, goal, size)
     rows, weights, start = [], [], 0
@@ -162,7 +162,7 @@ class Batch:
 
 
 def keys_of(norms: Float, rng: np.random.Generator) -> Float:
-    """Numbers of which the largest few are a random choice, likelier the larger the norms.
+    """Gumbel keys for weighted sampling without replacement: take the k largest.
 
     Each is log norm plus Gumbel noise: rows are drawn without replacement, as the norms say.
     """
@@ -171,7 +171,7 @@ def keys_of(norms: Float, rng: np.random.Generator) -> Float:
 
 
 def batches(keys: Float, weights: Float, group: NDArray[np.int64]) -> Iterator[Batch]:
-    """All groups in batches, with the rows of the largest `keys` as candidates."""
+    """Cut all groups into batches; candidates are the rows of the largest `keys`."""
     order = np.lexsort((-keys, group))
     _, first, count = np.unique(group[order], return_index=True, return_counts=True)
     by_size = np.argsort(count, kind="stable")

@@ -40,7 +40,7 @@ from stancoreset.selection.projection import require_finite
 
 __all__ = ["Candidates", "candidates_of", "groups_of_rows", "indicators", "select_on_draws"]
 
-# Draws for each function that is subtracted.
+# Draws for each function that is subtracted from log likelihoods.
 _DRAWS = 3
 # Step that tells whether a row reads a coordinate, in standard deviations.
 _STEP = 0.5
@@ -67,7 +67,7 @@ def groups_of_rows(
 
 
 def indicators(group: NDArray[np.int64], count: int) -> Matrix:
-    """Which values belong to each group, (n, J); none of −1."""
+    """Membership of values in groups, (n, J); group −1 belongs to none."""
     own = np.flatnonzero(group >= 0)
     return Matrix((np.ones(len(own)), (own, group[own])), shape=(len(group), count))
 
@@ -84,7 +84,7 @@ class _Rows:
 
     @staticmethod
     def joined(pieces: Sequence[_Rows]) -> _Rows:
-        """All rows of some pieces."""
+        """Join the rows of several pieces."""
         return _Rows(
             np.concatenate([r.places for r in pieces]),
             np.concatenate([r.weights for r in pieces]),
@@ -94,7 +94,7 @@ class _Rows:
         )
 
     def where(self, kept: NDArray[np.bool_]) -> _Rows:
-        """Some of the rows."""
+        """The rows for which `kept` is true."""
         return _Rows(
             self.places[kept],
             self.weights[kept],
@@ -161,7 +161,7 @@ def candidates_of(
 
 
 def _first_of_groups(held: Sequence[_Rows], most: int) -> list[NDArray[np.bool_]]:
-    """Which rows have the largest keys of their group: as many of each, and `most` in all."""
+    """Masks of the rows with the largest keys: equally many a group, `most` in all."""
     group = np.concatenate([r.group for r in held])
     keys = np.concatenate([r.keys for r in held])
     order = np.lexsort((-keys, group))
@@ -237,8 +237,7 @@ def _shared_functions(draws: Float, blocks: Blocks) -> Float | None:
 def _beyond(
     values: Float, common: Float, shared: Float, scaled: Float, own: NDArray[np.intp]
 ) -> tuple[Float, Float]:
-    """What rows of groups leave beyond second order, (J, S, n), and their curvatures in the
-    group's coordinates, (J, n, b, b).
+    """Remainders of groups' rows beyond second order, (J, S, n), and curvatures, (J, n, b, b).
 
     `values` (S, J, n) are log likelihoods, `common` functions of the `shared` coordinates (S, G),
     `scaled` (S, P) draws of mean zero and sd one, and `own` (J, b) the coordinates of each group,

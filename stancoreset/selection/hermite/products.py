@@ -62,7 +62,7 @@ def gram(rows: HermiteSeries, parts: Sequence[Part]) -> Float:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which parts are summed as tensors, the others from pairs of rows.
+    """A plan: the parts that are summed as tensors; the others come from pairs of rows.
 
     `exact` says whether ‖R‖² is computed exactly; `cost` is in floating-point operations of matrix
     products.

@@ -1,4 +1,4 @@
-"""All rows as Hermite series: kept between passes if they fit in memory, else made again.
+"""The full data's rows as Hermite series: kept between passes if they fit in memory, else remade.
 
 Rows' remainders differ by orders of magnitude where groups do: with n rows a group's predictor has
 a variance of about 1/n, and each row a remainder of about n^−3/2. So rows are drawn at random, as
@@ -23,7 +23,7 @@ from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_se
 
 __all__ = ["AllRows"]
 
-# Norm in natural logarithms that the smallest parts may have together to be left out.
+# Largest joint norm, in nats, of the parts that are omitted.
 _NEGLIGIBLE = 1e-3
 # Entries of directions that are kept between passes: 160 MB.
 _KEPT = 20_000_000

@@ -127,7 +127,7 @@ def hermite_series(rows: GlmRows, function: AnyFunction, q: GaussianFit) -> Herm
 def grouped_series(
     rows: GlmRows, function: AnyFunction, q: GaussianFit, groups: Blocks
 ) -> tuple[HermiteSeries, NDArray[np.intp]]:
-    """The same of rows in groups, with directions along shared coordinates and their own group.
+    """Expand rows of groups in Hermite polynomials, with directions (n, G + b) and group numbers.
 
     The columns of q's factor belong to the groups of `groups`. Directions (n, G + b) of different
     groups have only their first G coordinates in common; the numbers of the groups (n,), −1 for

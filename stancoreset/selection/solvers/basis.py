@@ -31,7 +31,7 @@ RESOLUTION = 1e-6
 INDEPENDENT = 1e-10
 # A swap must lower the squared error by this share.
 GAIN = 1e-4
-# Number of best swaps of which the first that leaves all weights positive is made.
+# Number of best swaps that are examined; the first that leaves all weights positive is made.
 SWAPS = 32
 
 
@@ -73,7 +73,7 @@ class Basis:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Their weights x, all positive after `enter`, `prune` and `swap`."""
+        """Weights x of the active columns, all positive after `enter`, `prune` and `swap`."""
         return self._x[: self._count]
 
     @property

@@ -27,7 +27,7 @@ from stancoreset.selection.solvers.nnls import nonnegative_weights
 
 __all__ = ["solve"]
 
-# Number of entries of Φ up to which several threads are slower than one.
+# Entries of Φ up to which several threads are slower than one.
 SMALL = 1_000_000
 
 

@@ -15,7 +15,7 @@ __all__ = ["kernel_rows"]
 
 Float = NDArray[np.float64]
 
-#: Rows of a group, and those that it is compressed to.
+#: Rows of a group, and the rows that it is compressed to.
 _GROUP, _KEPT = 1_000, 50
 #: Whole numbers of so many values are codes of categories.
 _FEWEST, _MOST = 3, 20
@@ -24,7 +24,7 @@ _FEWEST, _MOST = 3, 20
 def kernel_rows(
     rows: Mapping[str, NDArray[Any]], count: int, *, weights: Float, seed: int = 0
 ) -> NDArray[np.int64]:
-    """At most `count` positions of rows that stand for all rows, ascending.
+    """Choose at most `count` rows whose kernel mean is that of all rows; positions, ascending.
 
     `rows` are variables by name, with the row as first axis, and `weights` (N,) sum to one. With φ
     the moments of the rows' values and the random Fourier features of a Gaussian kernel

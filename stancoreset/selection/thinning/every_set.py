@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 __all__ = ["best_set", "few_sets"]
 
-#: Largest number of sets that are all tried.
+#: Number of sets up to which all are tried.
 _MOST = 1_000
 
 

@@ -9,7 +9,7 @@ from stancoreset.parallel import single_threaded
 
 __all__ = ["exchange"]
 
-#: Another look at every draw must have lowered the error by this share, to be followed by one more.
+#: Share by which a look at every draw must lower the error for another look to follow.
 _WORTH = 0.01
 #: Least gain of an exchange, relative to the mean squared length of a column.
 _GAIN = 1e-9

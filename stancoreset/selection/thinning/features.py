@@ -47,7 +47,7 @@ Places: TypeAlias = "slice | NDArray[np.int64]"
 PARTS = ("moments", "quantiles", "kernel")
 #: Number of random Fourier features.
 KERNEL = 1_000
-#: Largest number of functions of each other kind; of more, so many are drawn at random.
+#: Largest number of functions of each other kind; beyond it, that many are drawn at random.
 _MOST = 1_000
 #: Probabilities of the quantiles.
 _LEVELS = np.arange(1, 20) / 20
@@ -263,7 +263,7 @@ def _scaled(
 
 
 def _some(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """All of `count` positions, or `_MOST` of them at random."""
+    """Positions of `count` values: all, or `_MOST` of them at random."""
     if count <= _MOST:
         return np.arange(count)
     return np.sort(rng.choice(count, _MOST, replace=False)).astype(np.int64)

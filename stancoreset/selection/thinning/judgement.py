@@ -1,4 +1,4 @@
-"""How far few weighted draws are from all of them, beside plain thinning of the same size."""
+"""The error of few weighted draws, beside plain thinning of the same size."""
 
 from __future__ import annotations
 

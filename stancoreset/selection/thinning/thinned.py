@@ -53,7 +53,7 @@ ThinningMethod: TypeAlias = SolverName | Literal["distribution_iht"]
 Functions: TypeAlias = "str | ArrayLike | Sequence[Any]"
 
 _DEFAULT = "moments+quantiles+kernel"
-#: Numbers of Φ: of more draws, so many candidates are chosen that it has no more.
+#: Numbers that Φ may hold: of more draws, fewer candidates are chosen.
 _NUMBERS = 50_000_000
 #: Largest size that is tried for a tolerance.
 _LARGEST = 1_000
@@ -184,8 +184,8 @@ def thin(
     kernel
         A kernel of your own in place of the Gaussian one: the Gram matrix of all draws, chain by
         chain, or a function that takes two arrays of draws, (n, D) and (m, D) in the order and
-        units of the posterior's variables, and returns (n, m). Of `functions` it is ``kernel``;
-        ``functions="kernel"`` matches it alone.
+        units of the posterior's variables, and returns (n, m). It takes the place of ``kernel`` in
+        `functions`; ``functions="kernel"`` matches it alone.
     method
         A selection algorithm of `stancoreset.solvers`, or ``"distribution_iht"``, the paper's own
         thresholding, whose errors are many times as large.
@@ -194,7 +194,7 @@ def thin(
         draws. The sizes tried are 25 % apart.
     resample
         True: `size` draws of equal weight, some possibly repeated, for tools that know no weights;
-        a number: so many, made of draws as similar as possible to the weighted ones.
+        a number: that many draws, as similar as possible to the weighted ones.
     var_names
         Variables whose distribution is matched, default: all. The result holds every variable.
     seed
@@ -299,7 +299,7 @@ def _chosen(
 def _candidates(
     weights: Float, possible: NDArray[np.intp], functions: int, seed: int
 ) -> NDArray[np.int64]:
-    """All draws of positive weight, or as many as Φ has room for, in proportion to weights."""
+    """Draws of positive weight: all, or as many as Φ has room for."""
     room = max(1, _NUMBERS // functions)
     if len(possible) <= room:
         return possible.astype(np.int64)

@@ -22,20 +22,19 @@ __all__ = ["DISTRIBUTION_IHT", "thresholded"]
 
 #: The method's name.
 DISTRIBUTION_IHT: Final = "distribution_iht"
-# A step that was doubled so often begins anew.
+# Doublings of a step after which it starts again from the first.
 _DOUBLINGS = 30
 
 
 def thresholded(
     phi: NDArray[np.floating], target: NDArray[np.float64], size: int, *, max_iter: int = 400
 ) -> SolverResult:
-    """At most `size` columns, and weights that sum to one, after `max_iter` steps.
+    """Select at most `size` columns by `max_iter` steps of thresholding; their weights sum to one.
 
     The first step is 1/L, with L the Lipschitz constant of ∇F.
 
-    >>> phi = np.array([[0.0, 1.0, 2.0, 5.0]])
-    >>> thresholded(phi, np.array([2.0]), 1).indices.tolist()
-    [2]
+    >>> thresholded(np.eye(4), np.array([0.0, 0.7, 0.3, 0.0]), 2).indices.tolist()
+    [1, 2]
     """
     began = perf_counter()
     first = 0.5 / float(np.linalg.eigvalsh(phi @ phi.T)[-1])

@@ -133,7 +133,7 @@ class Scope:
 
 
 def evaluate_number(scope: Scope, e: n.Expr) -> float | None:
-    """An expression of data that is a single number, or None if it cannot be evaluated."""
+    """Evaluate an expression of data that is one number; None if it cannot be evaluated."""
     try:
         value = scope.evaluate(e)
     except (ProgramError, KeyError):  # Stan knows more functions
@@ -142,7 +142,7 @@ def evaluate_number(scope: Scope, e: n.Expr) -> float | None:
 
 
 def evaluate_int(scope: Scope, e: n.Expr) -> int | None:
-    """The same of an integer expression."""
+    """Evaluate an integer expression of data; None if it cannot be evaluated."""
     value = evaluate_number(scope, e)
     return None if value is None else int(value)
 

@@ -51,7 +51,7 @@ FORMATS: Mapping[str, Format] = {
 READABLE = ".csv, .feather, .parquet, .arrow, .json or .npz"
 # The first bytes of files whose suffix says nothing.
 _MAGIC: Mapping[bytes, Format] = {b"PAR1": "parquet", b"ARRO": "arrow", b"PK\x03\x04": "npz"}
-# Rows of a CSV file of which the types are found at a time.
+# Rows of a CSV file whose types are found in one step.
 _CSV_ROWS = 262_144
 
 
@@ -82,7 +82,7 @@ class TableFile:
 
     @property
     def format(self) -> Format:
-        """How the file holds its columns."""
+        """Format of the file, as `FORMATS` names it."""
         known = FORMATS.get(self.path.suffix.lower())
         if known is not None:
             return known

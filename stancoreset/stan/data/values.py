@@ -118,7 +118,7 @@ def _ragged(value: Sequence[Any]) -> str:
 
 
 def _not_numeric(array: NDArray[Any]) -> str:
-    """What a non-numeric array holds, in words, with the first such element."""
+    """Describe the content of a non-numeric array, with its first such element."""
     if array.dtype.kind == "c":
         return "is complex, which is not supported"
     if array.dtype.kind in "mM":

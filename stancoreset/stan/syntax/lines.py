@@ -1,4 +1,4 @@
-"""Which line of the user's source each statement of a syntax tree stands on.
+"""Lines of the user's source on which the statements of a syntax tree stand.
 
 stanc prints its tree without positions. The printed tree and the source are the same words
 up to braces, parentheses, comments and deprecated spellings, so the two are aligned word by

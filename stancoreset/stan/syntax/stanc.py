@@ -50,7 +50,7 @@ _NEW_WORDS = {
 }
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
-# Of a program that an error shows.
+# Characters of a line of the program that an error shows.
 _LONGEST_LINE = 400
 
 
@@ -112,7 +112,7 @@ def _done(command: Sequence[str], folder: str | None = None) -> subprocess.Compl
 
 @lru_cache(maxsize=512)
 def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str) -> tuple[str, str]:
-    """What stanc prints, and its warnings."""
+    """Run stanc; return its output and its warnings."""
     with temporary_folder() as folder:
         # stanc insists on the suffix; its messages name `filename` instead.
         path = Path(folder, "model.stan")
@@ -129,7 +129,7 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
 
 
 def _too_old(stanc: Path, code: str) -> str:
-    """What to say where a program has words that this stanc does not know; empty for others."""
+    """Advice if the program has words that this stanc does not know; empty for others."""
     words = re.findall(r"[a-zA-Z]\w*", _COMMENTS.sub("", code))
     words += [word.rsplit("_", 1)[0] for word in words]  # of beta_neg_binomial_lpmf
     words += [word[:16] for word in words if word.startswith("laplace_marginal")]  # of its family

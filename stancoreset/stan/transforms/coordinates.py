@@ -90,7 +90,7 @@ def _at(name: str, indices: list[str]) -> str:
 
 
 def _vectors(place: _Place) -> str:
-    """All vectors of an array at once: thousands of groups have thousands of them."""
+    """Statements that store the coordinates of an array's vectors, all at once."""
     x, k, local = place.x, f"{place.prefix}_k", f"{place.prefix}_x"
     # An array without elements does not tell the size of its vectors.
     return (
@@ -101,7 +101,7 @@ def _vectors(place: _Place) -> str:
 
 
 def _row_vectors(place: _Place) -> str:
-    """The same of row vectors, whose array is a matrix."""
+    """Statements that store the coordinates of an array of row vectors, one matrix."""
     return place.put_all(f"to_vector(to_matrix({place.x})')", "1", place.size)
 
 

@@ -25,7 +25,7 @@ __all__ = ["added", "addends", "must_be_added", "must_be_summed", "with_entries_
 
 
 def added(s: n.Node) -> n.Expr | None:
-    """What ``x += e`` or ``x = x + e`` adds; None for other statements."""
+    """The e that ``x += e`` or ``x = x + e`` adds to x; None for other statements."""
     if not isinstance(s, n.Assign) or s.target.type.rank:
         return None
     if s.op == "+=" and isinstance(s.target, n.Var | n.Index):
@@ -53,7 +53,7 @@ def addends(e: n.Expr, negative: bool = False) -> Iterator[tuple[bool, n.Expr]]:
 
 
 def must_be_added(name: str) -> str:
-    """What a variable that adds up rows has to meet, for refusals."""
+    """The refusal's reason for a variable that adds up rows and is not added to the target."""
     return (
         f"`{name}` adds up observations, so it must be added to the target, alone or times a "
         f"number that does not depend on rows: `target += {name};`"
@@ -61,7 +61,7 @@ def must_be_added(name: str) -> str:
 
 
 def must_be_summed(name: str) -> str:
-    """What a container that adds up rows has to meet."""
+    """The refusal's reason for a container of sums over rows that the target does not add."""
     return (
         f"`{name}` adds up the observations of each group and is not simply added to the target, "
         f"`target += sum({name});`: if it enters nonlinearly, the units are the groups, so make "

@@ -1,4 +1,4 @@
-"""What to write instead of what cannot be weighted row by row, where several refusals say it."""
+"""Advice for refusals: Stan code that can be weighted in place of code that cannot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "mixed_by_row",
 ]
 
-#: Where nothing more is known.
+#: Advice where nothing more is known.
 IN_A_LOOP = (
     "write the likelihood as a loop over the rows, `for (n in 1:N)`, in which row n reads only its "
     "own data"
@@ -50,7 +50,7 @@ GROUP_BY_GROUP = (
 
 
 def mixed_by_row(s: n.Stmt) -> str:
-    """How to write ``target += log_mix(p, normal_lpdf(y | m, s), …);`` with a mixture for each row.
+    """Advice to write a `log_mix` of all rows as a mixture for each row.
 
     Empty for other statements.
     """

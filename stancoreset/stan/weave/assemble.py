@@ -168,7 +168,7 @@ def _tree(draft: Draft, frozen: Sequence[n.Decl], rejections: Sequence[n.Stmt]) 
 
 
 def _explanation(draft: Draft, frozen: Sequence[n.Decl]) -> tuple[Entry, ...]:
-    """What became of each of the author's statements, by line."""
+    """The role of each of the author's statements, by line."""
     why = "computed once from the full data"
     added = {s.name for s in draft.added if isinstance(s, n.Decl)}
     own = [d for d in frozen if d.line and d.name not in added]

@@ -1,4 +1,4 @@
-"""Which of several data integers counts the observations."""
+"""The choice of the count of observations among several data integers."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class _Cells:
         self.terms = 0
 
     def statements(self, body: Sequence[n.Stmt], loops: dict[str, int]) -> tuple[n.Stmt, ...]:
-        """What stands for `body`; `loops` are variables of loops around it, and their axes."""
+        """Replace the statements about cells; `loops` maps loops around to their axes."""
         return tuple(new for s in body for new in self.statement(s, loops))
 
     def statement(self, s: n.Stmt, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
@@ -429,7 +429,7 @@ def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ..
 
 
 def _modelled(s: n.Tilde | n.TargetAdd) -> set[str]:
-    """What a density may be of."""
+    """Names in the outcome of a density."""
     return names_in(s.arg if isinstance(s, n.Tilde) else s)
 
 

@@ -1,4 +1,4 @@
-"""Which data integer counts the observations, and which data carry them.
+"""Data integers that may count the observations, and the data that carry these.
 
 Several integers may count the same rows: brms declares ``N`` and, for each of several outcomes,
 ``N_y1``, ``N_y2``, …, which are equal unless the outcomes were observed on different rows. Read as

@@ -1,4 +1,4 @@
-"""How a quantity depends on the observations: the abstract values of weaving.
+"""Dependence of a quantity on the observations: the abstract values of weaving.
 
 Every expression and variable gets a `Dep`:
 

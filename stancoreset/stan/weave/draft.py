@@ -24,7 +24,7 @@ class OutOfTimeError(WeaveError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of one statement.
+    """The role that weaving gave to one statement.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Draft:
-    """A program, and what is known of it.
+    """A program on its way through the passes, with what these know of it.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ Pass = Callable[[Draft], Draft]
 
 
 def through(passes: Iterable[Pass], draft: Draft) -> Draft:
-    """What comes out of a chain of passes; each may raise a `WeaveError`."""
+    """Run a chain of passes on a draft; each may raise a `WeaveError`."""
     for step in passes:
         if monotonic() > draft.until:
             raise OutOfTimeError(

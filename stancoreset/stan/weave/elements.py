@@ -39,7 +39,7 @@ def arguments(s: n.Tilde | n.TargetAdd) -> tuple[n.Expr, ...]:
 
 
 def outcome(s: n.Tilde | n.TargetAdd) -> n.Expr | None:
-    """What a density is of; None for other terms."""
+    """The outcome of a density; None for other terms."""
     if isinstance(s, n.Tilde):
         return bare(s.arg)
     call = bare(s.value)
@@ -66,7 +66,7 @@ class Element:
     whole: Callable[[n.Expr], bool]
 
     def statement(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
-        """The term of one entry, of a vectorised density."""
+        """The term of one entry of a vectorised density."""
         name = s.distribution if isinstance(s, n.Tilde) else suffix(_call(s).name)[0]
         known = density(name)
         assert known is not None  # of `arguments`
@@ -80,7 +80,7 @@ class Element:
         return self.shared(e) if e.type.rank <= rank else self.of(e)
 
     def shared(self, e: n.Expr) -> n.Expr:
-        """What is the same for all entries."""
+        """Return an expression that is the same for all entries; raise NotSplitError for others."""
         if self.whole(e):
             raise NotSplitError
         return substituted(e, self.names)  # type: ignore[no-any-return]

@@ -382,7 +382,7 @@ class Rows:
         return join(FREE, *(self.value(b) for b in ends if b is not None))
 
     def picked_rows(self, e: n.Index, index: n.Indexing) -> Dep:
-        """What an index into the dimension of the observations picks: one row, or all of them."""
+        """Dependence of an index into the observations: one row, or all rows."""
         if isinstance(index, n.Single):
             dep = self.of(index.index)
             if dep.number and not index.index.type.array:

@@ -1,4 +1,4 @@
-"""What is computed once from the full data: statistics of rows, and transformed data.
+"""Variables computed once from the full data: statistics of rows, and transformed data.
 
 Centring and scaling, QR decompositions, counts and index tables change when rows are left
 out. The original program computes them from the full data, as generated quantities, and they are

@@ -1,4 +1,4 @@
-"""What parameters alone give, computed before the block of the likelihood.
+"""Values of parameters alone, computed before the block of the likelihood.
 
     if (!prior_only) {                                     vector[K] r = scale .* z;
       vector[K] r = scale .* z;                            if (!prior_only) {

@@ -151,7 +151,7 @@ class _Inline:
         return own + [call for child in n.children(node) for call in self.calls(child)]
 
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
-        """What stands for one statement."""
+        """Write out the calls in one statement; return the statements that replace it."""
         match s:
             case n.Block(body=body) | n.Profile(body=body):
                 return (replace(s, body=tuple(new for x in body for new in self.statement(x))),)

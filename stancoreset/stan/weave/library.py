@@ -1,4 +1,4 @@
-"""What weaving knows about Stan's functions: which arguments belong to one observation.
+"""Facts about Stan's functions: which arguments belong to one observation.
 
 A vectorised density is a sum over rows. To take it apart one must know, for each argument,
 the rank it has for a *single* observation: 0 for a scalar, 1 for a probability vector or the

@@ -1,4 +1,4 @@
-"""What the number of a row decides is data of the row: rows before it, and its place.
+"""Row numbers as data of the row: everything that they decide, such as earlier rows, is data too.
 
     for (n in 2:N) {
       if (id[n] == id[n - 1]) y[n] ~ normal(a + b * y[n - 1], s);
@@ -131,7 +131,7 @@ class _Carry:
         return isinstance(bare(s.lower), n.IntLit) and names_in(s.upper) <= self.known.keys()
 
     def size(self, s: n.For) -> str:
-        """The count of that of which each pass of a loop has its own entry; or empty."""
+        """Name of the size whose entries the loop visits once each, or ''."""
         own = {
             self.counted[e.base.name]
             for e in n.walk(s.body)
@@ -143,7 +143,7 @@ class _Carry:
         return sizes.pop() if len(sizes) == 1 and fixed and not has_own_break(s.body) else ""
 
     def number(self, size: str) -> n.Var:
-        """The array of the rows' numbers."""
+        """The array of row numbers, made and filled once."""
         if (size, "") not in self.made:
             numbers = n.integers(self.names.fresh("row_number"))
             declared = n.Decl(numbers.name, n.SizedType("int", array=(n.integer(size),)))
@@ -191,7 +191,7 @@ def _at(s: n.For, number: n.Expr) -> n.Expr:
 
 
 def of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
-    """The size of an array of what an element of `size` is."""
+    """Size of an array with dimensions `dims`, whose entries are elements of `size`."""
     if size.array:
         return replace(size, array=(*dims, *size.array[1:]))
     base = "row_vector" if size.base == "matrix" else "real"
@@ -200,7 +200,7 @@ def of_each(size: n.SizedType, dims: Sequence[n.Expr]) -> n.SizedType:
 
 @dataclass(frozen=True)
 class _Row:
-    """What one pass of a loop over rows reads."""
+    """The data that one pass of a loop over rows reads."""
 
     carry: _Carry
     loop: n.Var

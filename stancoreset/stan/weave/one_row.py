@@ -98,7 +98,7 @@ class _Weights:
         return model, point
 
     def of(self, p: Proven) -> Both:
-        """What a statement becomes in the model, and in ``log_lik``."""
+        """Write a proven statement for the model block and for ``log_lik``."""
         self.rows.env = {**p.env}
         s = p.statement
         match p.kind:
@@ -184,7 +184,7 @@ class _Weights:
         return [*first, *_scope(model, s)], _scope(point, s)
 
     def at_once(self, p: Proven) -> tuple[n.Expr | None, n.Expr | None]:
-        """All pieces but sums over rows that are to be taken apart: weighted, and row by row."""
+        """Write the pieces that need not be taken apart, weighted and row by row."""
         whole: list[n.Expr] = []
         rows: list[n.Expr] = []
         for x in p.pieces:

@@ -251,7 +251,7 @@ def _renamed(body: Iterable[n.Stmt], names: Mapping[str, str]) -> tuple[n.Stmt, 
 
 
 def _merged(alone: Sequence[Woven]) -> tuple[Entry, ...]:
-    """What became of each statement along one count or another."""
+    """The role of each statement, combined from the weavings along all counts."""
     found: dict[tuple[int, str], Entry] = {}
     for part in alone:
         for e in part.explanation:

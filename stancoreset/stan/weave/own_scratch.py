@@ -203,7 +203,7 @@ class _Marks:
         return n.If(missing, n.Block((reject,)))
 
     def of(self, e: n.Expr, marks: n.Var) -> n.Expr:
-        """The same part of the marks as `e` is of the container."""
+        """Marks for the part of the container that `e` reads."""
         if not isinstance(e, n.Index):
             return marks
         self.require(*e.indices)

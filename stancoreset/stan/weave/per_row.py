@@ -12,7 +12,7 @@ __all__ = ["at", "cut", "is_plain", "total"]
 
 
 def total(e: n.Expr) -> n.Expr:
-    """What ``target += e`` adds: the sum of the entries of a container."""
+    """The value that ``target += e`` adds: the sum of the entries of a container."""
     if not e.type.rank:
         return e
     if e.type.array > 1 or (e.type.array and e.type.base not in ("int", "real")):

@@ -1,4 +1,4 @@
-"""What rows compute, written out where another row reads it.
+"""Values computed by rows, written out where another row reads them.
 
     vector[N] mu = a + b * x;
     for (n in 2:N) y[n] ~ normal(mu[n] + r * (y[n - 1] - mu[n - 1]), s);

@@ -68,7 +68,7 @@ class _Find:
         return tuple(out)
 
     def set(self, d: n.Decl, before: Sequence[n.Stmt], s: n.For) -> list[n.Stmt]:
-        """What sets an integer at the start of a pass; nothing where more than data decides."""
+        """Statements that set a carried integer before each pass; none if data do not decide."""
         carried = n.integer(d.name)
         every = n.integers(self.names.fresh(f"{d.name}_of_{s.name}"))
         own = n.entry(every, n.integer(s.name))

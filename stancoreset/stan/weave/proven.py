@@ -1,4 +1,4 @@
-"""What the proof has found: each statement of a program, with what is known where it stands."""
+"""Results of the proof: each statement of a program with the facts known at its place."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Proven:
 
     @property
     def all(self) -> Iterator[Proven]:
-        """This statement and those in it."""
+        """Yield this statement and the statements in it."""
         yield self
         for p in self.parts:
             yield from p.all

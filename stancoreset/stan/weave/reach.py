@@ -1,4 +1,4 @@
-"""What data rows reach: the statements that their terms need, and the data that are cut to rows."""
+"""Reach of the data rows: the statements that their terms need, and the data cut to rows."""
 
 from __future__ import annotations
 

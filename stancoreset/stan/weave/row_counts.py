@@ -60,7 +60,7 @@ class _Counts:
                     self.count(d.name, writes[0])
 
     def count(self, name: str, s: n.For) -> None:
-        """What each row adds to a number, by the loop that counts it."""
+        """Write an integer that a loop over rows counts up as a number by row, if it is one."""
         size = counted_to(s)
         own = n.integers(self.names.fresh(f"{name}_by_row"))
         steps = {f"{name} += 1;", f"{name} = {name} + 1;"}

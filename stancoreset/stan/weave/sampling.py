@@ -41,7 +41,7 @@ def density_call(s: n.Tilde, functions: Container[str]) -> n.Call:
 
 
 def increment(s: n.Tilde, functions: Container[str], rows: Rows) -> n.Expr:
-    """What a sampling statement about one observation adds to the target, truncation included."""
+    """The increment of a sampling statement about one observation, truncation included."""
     value = density_call(s, functions)
     return truncated(value, s, functions, rows) if s.truncated else value
 

@@ -1,4 +1,4 @@
-"""What a pass of the loop over rows finds in variables that are declared outside the loop.
+"""Values that a pass of the loop over rows finds in variables declared outside the loop.
 
 A variable that the loop assigns holds a value of the previous row until the pass has written it:
 reading it before that makes rows depend on each other. A container declared outside
@@ -38,7 +38,7 @@ Parts = frozenset[str]
 def found_by_rows(
     body: n.Stmt, env: Mapping[str, Dep], program: n.Program
 ) -> tuple[dict[str, Dep], frozenset[str]]:
-    """What each pass through the body of a loop over rows finds in the variables of `env`.
+    """Dependences that a pass of the loop over rows finds in variables set outside.
 
     They are dependences of variables that the loop assigns, until the pass has written them, and
     the variables that the loop does nothing to but add.
@@ -142,7 +142,7 @@ def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, 
 
 @dataclass
 class _Passes:
-    """What passes write and read; an element is known by its index's text, ``[1]`` or ``[1:K]``."""
+    """Elements that passes write and read, known by the text of their index, ``[1]``."""
 
     name: str
     sizes: tuple[n.Expr, ...]
@@ -154,7 +154,7 @@ class _Passes:
     loops: tuple[str, ...] = ()  # variables of the loops around
 
     def run(self, s: n.Stmt | None, done: Parts, fixed: set[str], looped: bool = False) -> Parts:
-        """What is surely written after `s`, if `done` was before it."""
+        """Elements that are surely written after `s`, if `done` were before it."""
         match s:
             case n.Block(body=statements) | n.Profile(body=statements):
                 for x in statements:

@@ -188,7 +188,7 @@ class _Loop:
     def split(
         self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt], found: list[n.Stmt]
     ) -> list[n.Stmt]:
-        """What stands for the loop; `found` is lengthened by what numbers the rows."""
+        """Replace a loop over segments by loops over rows; append their numbering to `found`."""
         loops = (x for x in n.walk(s) if isinstance(x, n.For) and x.name in self.rows.positions)
         bounds: list[_Slice | n.For] = [*self.rows.slices(s), *loops]
         wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in bounds))

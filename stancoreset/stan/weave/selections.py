@@ -225,7 +225,7 @@ class _Spread:
     # ---- how often each row is selected -------------------------------------------------------
 
     def often(self, pointer: n.Expr, row: n.Expr) -> n.Expr:
-        """How often a row is selected."""
+        """Number of times that a row is selected."""
         return n.entry(n.integers(self.count(pointer)), row)
 
     def count(self, pointer: n.Expr) -> str:

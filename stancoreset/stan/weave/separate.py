@@ -61,7 +61,7 @@ Parts = tuple[Proven, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where the walk is: what the conditions and loops around a statement say.
+    """Position of the walk: conditions and loops around a statement.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class Flow:
         return replace(self.found(s), env=before)
 
     def found(self, s: n.Stmt) -> Proven:
-        """What is found of a statement."""
+        """Prove one statement: its kind, pieces and role."""
         match s:
             case n.Decl():
                 return self.declaration(s)
@@ -511,7 +511,7 @@ class Flow:
         return Proven(s, "rows", pieces=pieces)
 
     def frozen_in(self, s: n.Stmt) -> str:
-        """What an explanation adds where numbers that are computed from rows stand in a prior."""
+        """Words for an explanation about numbers in a prior that are computed from rows."""
         found = [
             text(e)
             for e in n.walk(s)
@@ -887,7 +887,7 @@ def _is_zero(e: n.Expr) -> bool:
 
 
 def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
-    """What the body of a loop reads at another place than its own, ``x[t - 1]``; or empty.
+    """Text of an element that a loop reads at another place, ``x[t - 1]``; or empty.
 
     What data and the loop's variable alone decide is told last.
     """

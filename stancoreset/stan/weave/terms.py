@@ -167,7 +167,7 @@ class Terms:
         return self.run_on_one_row(e)
 
     def run_on_one_row(self, e: n.Call) -> Term:
-        """What adds up rows, as a function of the user's does, called with one row at a time."""
+        """A term: a function that adds up rows, called with one row at a time."""
         args = tuple(self.locals.of(self.hoist(a), "arg", sliced=True) for a in e.args)
         one = replace(e, name=normalised_name(e.name), args=args)
         why = f"`{e.name}` adds up terms of single observations" if e.user else _OVER_ROWS

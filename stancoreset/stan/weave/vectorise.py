@@ -74,7 +74,7 @@ class _Whole:
         return [s]
 
     def one(self, s: n.Stmt) -> n.Stmt:
-        """What stands for a statement, as one."""
+        """Replace a statement; several replacements become one block."""
         found = self.statement(s)
         return found[0] if len(found) == 1 else n.Block(tuple(found), line=s.line)
 

@@ -153,8 +153,8 @@ class Search:
                 yield draft
 
 
-#: What a program goes through, in order: a chain, the search, and a chain for each reading and each
-#: count of rows. Nothing else rewrites a program.
+#: The stages of weaving in order: a chain, the search, and a chain for each reading and each count
+#: of rows. Nothing else rewrites a program.
 STAGES: tuple[Chain, Search, Chain] = (
     Chain(
         (
@@ -190,7 +190,7 @@ STAGES: tuple[Chain, Search, Chain] = (
     ),
     Chain((spread, freeze, vectorise, separate, one_row, reach)),
 )
-#: How long readings are tried: every program is woven or refused within 20 seconds.
+#: Seconds for which readings are tried: every program is woven or refused within 20 seconds.
 SECONDS = 12.0
 
 

@@ -1,4 +1,4 @@
-"""What a variable depends on after an assignment to it, or to a part of it (``mu[n] = …``)."""
+"""Dependence of a variable after an assignment to it, or to a part of it (``mu[n] = …``)."""
 
 from __future__ import annotations
 
