@@ -24,9 +24,9 @@ from problems import NORMAL_CODE, normal_data
 from tiers import some
 
 import stancoreset as sc
+from stancoreset.demo import Departures
 from stancoreset.engines.nuts import NUTS as OptionsOfNUTS
 from stancoreset.errors import CompileError, StancoresetError
-from stancoreset.experiments import Departures
 from stancoreset.model import session
 from stancoreset.posterior import leave_one_out
 from stancoreset.selection import in_the_loop
@@ -1075,7 +1075,7 @@ def options_of(command: str) -> list[str]:
     return [a.option_strings[-1] for a in actions if a.option_strings and a.nargs != 0]
 
 
-COMMANDS = ("fit", "weave", "compare", "plot", "merge", "batch", "demo", "paper", "thin")
+COMMANDS = ("fit", "weave", "compare", "plot", "merge", "batch", "demo", "thin")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -1089,7 +1089,6 @@ def test_options_of_the_command_line(
     for name in ("write_comparison", "save_picture"):
         monkeypatch.setattr(f"stancoreset.cli.pictures.{name}", lambda *_: pd.DataFrame())
     monkeypatch.setattr("stancoreset.cli.plot.save_picture", lambda *_: None)
-    monkeypatch.setattr("stancoreset.cli.paper.run", reached)
     monkeypatch.setattr("stancoreset.posterior.comparison._statistics", reached)
     monkeypatch.setattr("stancoreset.selection.thinning.thinned.feature_map", reached)
     once = cache(sc.load_fit)  # a run is read once for all options
@@ -1111,15 +1110,12 @@ def test_options_of_the_command_line(
         "merge": [model, run, "--out", "out"],
         "batch": [str(jobs), "--dry-run"],
         "demo": [],
-        "paper": ["gaussian"],
         "thin": [run, "--size", "10", "--out", "out"],
     }[command]
     places = (str(tmp_path), str(jobs), "nowhere/x", "/proc/x")
     wrong = []
     for option in options_of(command):
         for value in (*TEXTS, *places):
-            if command == "paper" and option in ("--out",) and value in places:
-                continue
             try:
                 code = main([command, *given, f"{option}={value}"])
             except Reached:
