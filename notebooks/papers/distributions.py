@@ -40,15 +40,14 @@ from papers.base import (
     solver_seed,
 )
 from papers.datasets import counts
-from stancoreset.demo import flights
-from stancoreset.selection.solvers import (
-    SolverResult,
+from papers.densities import (
     SparseDistribution,
     distribution_iht,
     greedy_distribution,
     restricted,
-    solve,
 )
+from stancoreset.demo import flights
+from stancoreset.selection.solvers import SolverResult, solve
 
 __all__ = ["COMPRESSION", "SPARSE_DISTRIBUTIONS"]
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import as_numbers, shown
 from stancoreset.errors import SolverError
-from stancoreset.selection.solvers.checks import check_count, is_finite
+from stancoreset.selection.solvers import check_count, is_finite
 
 __all__ = [
     "Objective",
