@@ -30,7 +30,7 @@ from papers.base import (
     followed,
     solver_seed,
 )
-from stancoreset.reference.double_loop import (
+from papers.double_loop import (
     Laplace,
     Likelihood,
     SparseModel,

@@ -25,6 +25,10 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError
 
+from papers.double_loop.inner import minimise
+from papers.double_loop.likelihoods import Likelihood
+from papers.double_loop.outer import Bounding, check_bounding, inner_sites
+from papers.double_loop.variances import Precision, lanczos, probing
 from stancoreset.checks import (
     as_numbers,
     check_choice,
@@ -36,12 +40,8 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import Float
 from stancoreset.errors import DataError, OptionError, ReferenceFitError
-from stancoreset.reference.base import GaussianFit
-from stancoreset.reference.double_loop.inner import minimise
-from stancoreset.reference.double_loop.likelihoods import Likelihood
-from stancoreset.reference.double_loop.outer import Bounding, check_bounding, inner_sites
-from stancoreset.reference.double_loop.potentials import Laplace, Potential, Power
-from stancoreset.reference.double_loop.variances import Precision, lanczos, probing
+from stancoreset.reference import GaussianFit
+from stancoreset.reference.potentials import Laplace, Potential, Power
 from stancoreset.rows import AnyMatrix, is_sparse
 
 __all__ = ["DoubleLoop", "SparseModel", "Variances", "double_loop", "sparse_mode"]

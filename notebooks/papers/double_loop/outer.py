@@ -24,7 +24,7 @@ import numpy as np
 from stancoreset.checks import check_choice
 from stancoreset.engines import Float
 from stancoreset.errors import OptionError
-from stancoreset.reference.double_loop.potentials import Laplace, Potential, Power
+from stancoreset.reference.potentials import Laplace, Potential, Power
 
 __all__ = ["Bounding", "InnerSites", "Root", "check_bounding", "inner_sites"]
 

@@ -7,7 +7,8 @@ precision π = 1/γ = −2 d log t(√p)/dp, and the bound's expectation under a
 at p = E[s²], where it is log t(√p).
 
 −2 log t(√p) of every potential here is concave in √(p + a) for some `offset` a, which is what the
-hybrid update of `stancoreset.reference.double_loop.outer` needs.
+hybrid update of the double loop needs (Seeger & Nickisch 2008, technical report TR-175, Max Planck
+Institute for Biological Cybernetics).
 """
 
 from __future__ import annotations
@@ -16,16 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.special import betaln, exp1
 
 from stancoreset.checks import as_numbers, shown
 from stancoreset.engines import Float
 from stancoreset.errors import OptionError
 
-__all__ = ["Horseshoe", "Laplace", "Potential", "Power", "ard", "student_t"]
-
-# Where the continued fraction of exp1 takes over from the function itself, and its terms.
-_FAR, _TERMS = 2.0, 60
+__all__ = ["Laplace", "Potential", "Power", "Scaled", "positive"]
 
 
 @runtime_checkable
@@ -52,14 +49,14 @@ class Potential(Protocol):
 
 
 @dataclass(frozen=True)
-class _Scaled:
+class Scaled:
     """A potential of one scale, whose −2 log t(√p) is concave in √p itself."""
 
     scale: Float | float
 
     def __post_init__(self) -> None:
         name = f"scale of a {type(self).__name__} potential"
-        object.__setattr__(self, "scale", _positive(name, self.scale))
+        object.__setattr__(self, "scale", positive(name, self.scale))
 
     @property
     def width(self) -> Float:
@@ -73,7 +70,7 @@ class _Scaled:
 
 
 @dataclass(frozen=True)
-class Laplace(_Scaled):
+class Laplace(Scaled):
     """t(s) = exp(−|s| / scale) / (2 scale), Stan's ``double_exponential(0, scale)``.
 
     >>> Laplace(0.5).precision(np.array([4.0]))
@@ -97,10 +94,7 @@ class Laplace(_Scaled):
 
 @dataclass(frozen=True)
 class Power:
-    """t(s) = exp(constant) (1 + s² / α)^(−power / 2), of which Student's t is one.
-
-    Made by `student_t` and `ard`.
-    """
+    """t(s) = exp(constant) (1 + s² / α)^(−power / 2), of which Student's t is one."""
 
     alpha: Float
     power: Float
@@ -110,7 +104,7 @@ class Power:
 
     def __post_init__(self) -> None:
         for name in ("alpha", "power"):
-            object.__setattr__(self, name, _positive(f"{name} of a potential", getattr(self, name)))
+            object.__setattr__(self, name, positive(f"{name} of a potential", getattr(self, name)))
 
     @property
     def width(self) -> Float:
@@ -136,66 +130,12 @@ class Power:
         return np.asarray(self.alpha * pi - self.power * (1.0 + log_ratio) - 2.0 * self.constant)
 
 
-def student_t(scale: Float | float, freedom: Float | float) -> Power:
-    """Student's t with `freedom` degrees, Stan's ``student_t(freedom, 0, scale)``.
+def positive(name: str, value: Any) -> Float:
+    """An array of positive finite numbers, or an `OptionError`.
 
-    >>> student_t(1.0, 1.0).log(np.array([0.0])).round(4)  # Cauchy: −log π
-    array([-1.1447])
+    >>> positive("scale", 2)
+    array([2.])
     """
-    scale = _positive("scale of a Student-t potential", scale)
-    nu = _positive("freedom of a Student-t potential", freedom)
-    constant = -betaln(0.5, 0.5 * nu) - 0.5 * np.log(nu) - np.log(scale)
-    return Power(*np.broadcast_arrays(nu * scale**2, nu + 1.0, constant))
-
-
-def ard(floor: Float | float) -> Power:
-    """Automatic relevance determination, t(s) = 1/√(s² + floor²): Student's t of no freedom.
-
-    The density is improper. The floor, which the paper has at zero, is what a coefficient that is
-    pruned is left with.
-    """
-    floor = _positive("floor of an ARD potential", floor)
-    return Power(*np.broadcast_arrays(floor**2, 1.0, -np.log(floor)))
-
-
-@dataclass(frozen=True)
-class Horseshoe(_Scaled):
-    """The horseshoe of a known global scale: s ~ N(0, λ² scale²), λ half-Cauchy.
-
-    t(s) = e^x E₁(x) / √(2π³ scale²), x = s² / 2 scale² (Carvalho, Polson & Scott 2010). It is
-    infinite at zero, and its mode is there whatever the data: no Laplace fit exists.
-
-    >>> Horseshoe(1.0).precision(np.array([1e-8])) > 1e6
-    array([ True])
-    """
-
-    log_concave = False
-
-    def log(self, p: Float) -> Float:
-        """log t(√p)."""
-        x = 0.5 * p / self.width**2
-        return np.asarray(-np.log(x + _beyond(x)) - np.log(self.width) - 0.5 * np.log(2 * np.pi**3))
-
-    def precision(self, p: Float) -> Float:
-        """(1 / (x e^x E₁(x)) − 1) / scale²."""
-        x = 0.5 * p / self.width**2
-        return np.asarray(_beyond(x) / (x * self.width**2))
-
-
-def _beyond(x: Float) -> Float:
-    """1 / (e^x E₁(x)) − x; where x is large, Stieltjes' fraction 1 − 1/(x + 3 − 4/(x + 5 − …))."""
-    x = np.asarray(x, dtype=np.float64)
-    near = np.minimum(x, _FAR)
-    # A density that is infinite at zero has no width there: the limit of 1/E₁ is zero.
-    close = np.exp(-near) / exp1(near) - near
-    far, tail = np.maximum(x, _FAR), np.zeros_like(x)
-    for k in range(_TERMS, 0, -1):
-        tail = k**2 / (far + 2 * k + 1 - tail)
-    return np.where(x < _FAR, close, 1.0 - tail)
-
-
-def _positive(name: str, value: Any) -> Float:
-    """An array of positive finite numbers, or an `OptionError`."""
     found = as_numbers(name, np.atleast_1d(value), "an array (sites,)")
     wrong = found[~(np.isfinite(found) & (found > 0))]
     if wrong.size:

@@ -14,8 +14,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize, minimize_scalar
 from tiers import some
 
-from stancoreset.errors import DataError, OptionError, ReferenceFitError
-from stancoreset.reference.double_loop import (
+from papers.double_loop import (
     Horseshoe,
     Laplace,
     Likelihood,
@@ -29,8 +28,9 @@ from stancoreset.reference.double_loop import (
     sparse_mode,
     student_t,
 )
-from stancoreset.reference.double_loop import inner as inner_module
-from stancoreset.reference.double_loop.outer import inner_sites
+from papers.double_loop import inner as inner_module
+from papers.double_loop.outer import inner_sites
+from stancoreset.errors import DataError, OptionError, ReferenceFitError
 
 POTENTIALS: dict[str, Any] = {
     "laplace": Laplace(0.7),

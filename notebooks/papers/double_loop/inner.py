@@ -15,11 +15,11 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.optimize import brentq
 
+from papers.double_loop.likelihoods import Likelihood
+from papers.double_loop.outer import InnerSites
+from papers.double_loop.variances import Precision
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.reference.double_loop.likelihoods import Likelihood
-from stancoreset.reference.double_loop.outer import InnerSites
-from stancoreset.reference.double_loop.variances import Precision
 
 __all__ = ["Inner", "minimise"]
 
