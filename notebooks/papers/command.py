@@ -37,8 +37,10 @@ def make_parser() -> argparse.ArgumentParser:
     >>> make_parser().parse_args(["gaussian", "--sizes", "5", "10"]).sizes
     [5, 10]
     """
-    listed = "\n".join(f"  {e.name:<12} {e.title} ({e.source})" for e in EXPERIMENTS.values())
-    listed += f"\n  {RIVALS:<12} {ABOUT_RIVALS}"
+    about = {e.name: f"{e.title} ({e.source})" for e in EXPERIMENTS.values()}
+    about[RIVALS] = ABOUT_RIVALS
+    width = max(map(len, about))
+    listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in about.items())
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Run an experiment of a paper with the paper's settings, print the medians "
@@ -49,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("experiment", choices=[*EXPERIMENTS, RIVALS], metavar="NAME", help="see below")
+    add("experiment", choices=list(about), metavar="NAME", help="see below")
     add("--quick", action="store_true", help="fewer trials and sizes: a minute at most")
     add("--out", default="stancoreset-paper", metavar="DIR", help="output folder")
     add("--resume", action="store_true", help="keep finished trials, and run those that lack")
