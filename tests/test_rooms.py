@@ -21,7 +21,7 @@ PACKAGE = Path(stancoreset.__file__).parent
 FLOORS = (
     "cli",
     "batch",
-    "experiments",
+    "demo",
     "formulas",
     "model",
     "selection",
@@ -32,7 +32,7 @@ FLOORS = (
     "stan",
 )
 #: These open every room on demand, and no room imports from them.
-DOORS = ("stancoreset", "stancoreset.__main__")
+DOORS = ("stancoreset", "stancoreset.__main__", "stancoreset.experiments")
 
 
 @dataclass(frozen=True)

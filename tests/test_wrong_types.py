@@ -25,9 +25,9 @@ from problems import NORMAL_CODE, normal_data
 from tiers import some
 
 import stancoreset as sc
+from stancoreset.demo import Departures
 from stancoreset.engines.nuts import NUTS as OptionsOfNUTS
 from stancoreset.errors import CompileError, StancoresetError
-from stancoreset.experiments import Departures
 from stancoreset.model import session
 from stancoreset.posterior import leave_one_out
 from stancoreset.selection import in_the_loop
@@ -292,7 +292,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
     folder, projection, draws = world["folder"], world["projection"], np.arange(200.0)
     posterior = {"a": fit, "b": fit}
     phi = np.random.default_rng(0).standard_normal((6, 30))
-    eye, point, cube = np.eye(2), np.zeros(2), np.ones((2, 2, 2))
+    eye, point = np.eye(2), np.zeros(2)
     x = np.random.default_rng(0).normal(size=400)
     table = pd.DataFrame({"x": x, "y": x + 1})
     made = sc.regression("y ~ x", table, engine="stanli")
@@ -635,35 +635,6 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
             },
             {"var_names": "parameter|var_names"},
         ),
-        "distribution_iht": Case(
-            sc.solvers.distribution_iht,
-            {"objective": lambda p: (1.0, p), "start": cube, "size": 1, "max_iter": 3},
-            {
-                "objective": CALLED,
-                "start": nothing,
-                "size": whole(1, 3),
-                "step": number(0, 1e100, strict=True),
-                "max_iter": whole(1, 10**6),
-            },
-            {"start": "density"},
-        ),
-        "greedy_distribution": Case(
-            sc.solvers.greedy_distribution,
-            {"value": lambda _support: (1.0, cube), "coordinates": 3, "size": 1},
-            {"value": CALLED, "coordinates": whole(1, 10**6), "size": whole(1, 3)},
-        ),
-        "project_distribution": Case(
-            sc.solvers.project_distribution,
-            {"q": cube, "size": 1},
-            {"q": nothing, "size": whole(1, 3)},
-            {"q": "density"},
-        ),
-        "restricted": Case(
-            sc.solvers.restricted,
-            {"q": cube, "support": (0,)},
-            {"q": nothing, "support": empty_list},
-            {"q": "density"},
-        ),
         "load_fit": Case(sc.load_fit, {"path": folder / "run"}, {"path": path}),
         "merge coresets": Case(
             sc.merge, {"coresets": [fit.coreset]}, {"coresets": nothing}, {"coresets": "merge|part"}
@@ -916,7 +887,6 @@ NAMES = sorted(
         *("wasserstein", "mmd", "moments", "resolve_engine", "plot_weights", "plot_certificate"),
         *("plot_path", "plot_density", "plot_forest", "plot_refinement"),
         *("Policy", "regression", "Regression.rows", "Regression.write", "Regression.fit", "thin"),
-        *("distribution_iht", "greedy_distribution", "project_distribution", "restricted"),
         *(f"solve by {method}" for method in sc.solvers.METHODS),
         *("sparse_vi", "quasi_newton", "coreset_mcmc", "starts of a parameter"),
     ]
@@ -1081,7 +1051,7 @@ def options_of(command: str) -> list[str]:
     return [a.option_strings[-1] for a in actions if a.option_strings and a.nargs != 0]
 
 
-COMMANDS = ("fit", "weave", "compare", "plot", "merge", "batch", "demo", "paper", "thin")
+COMMANDS = ("fit", "weave", "compare", "plot", "merge", "batch", "demo", "thin")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -1095,7 +1065,6 @@ def test_options_of_the_command_line(
     for name in ("write_comparison", "save_picture"):
         monkeypatch.setattr(f"stancoreset.cli.pictures.{name}", lambda *_: pd.DataFrame())
     monkeypatch.setattr("stancoreset.cli.plot.save_picture", lambda *_: None)
-    monkeypatch.setattr("stancoreset.cli.paper.run", reached)
     monkeypatch.setattr("stancoreset.posterior.comparison._statistics", reached)
     monkeypatch.setattr("stancoreset.selection.thinning.thinned.feature_map", reached)
     once = cache(sc.load_fit)  # a run is read once for all options
@@ -1117,15 +1086,12 @@ def test_options_of_the_command_line(
         "merge": [model, run, "--out", "out"],
         "batch": [str(jobs), "--dry-run"],
         "demo": [],
-        "paper": ["gaussian"],
         "thin": [run, "--size", "10", "--out", "out"],
     }[command]
     places = (str(tmp_path), str(jobs), "nowhere/x", "/proc/x")
     wrong = []
     for option in options_of(command):
         for value in (*TEXTS, *places):
-            if command == "paper" and option in ("--out",) and value in places:
-                continue
             try:
                 code = main([command, *given, f"{option}={value}"])
             except Reached:
@@ -1160,7 +1126,6 @@ def test_every_public_function_is_in_the_sweep(calls):
         "Distributed",
         "Regression",
         "Thinned",
-        "SparseDistribution",
     }
     for room in (sc, sc.solvers, sc.plots, sc.divergences, sc.in_the_loop):
         for name in room.__all__:

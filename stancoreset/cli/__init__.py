@@ -1,10 +1,13 @@
 """The command line, with one file per command.
 
-May import every other room. Hands out `main`, the entry point of ``stancoreset``.
+May import every other room. Hands out `main`, the entry point of ``stancoreset``, and what another
+program needs to behave as it does: `run_command` and `Speaker`.
 """
 
 from __future__ import annotations
 
 from stancoreset.cli.commands import main
+from stancoreset.cli.running import run_command
+from stancoreset.cli.speaker import Speaker
 
-__all__ = ["main"]
+__all__ = ["Speaker", "main", "run_command"]

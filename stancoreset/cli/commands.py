@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import json
-import logging
-import os
-import shutil
-import sys
-import time
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from signal import SIGINT, Signals
-from textwrap import fill
 from typing import Any
 
 from stancoreset.cli.options import asked
 from stancoreset.cli.parser import make_parser
-from stancoreset.cli.signals import ending_in_order
-from stancoreset.errors import OptionError, StancoresetError
-from stancoreset.progress import Stages, process_start
+from stancoreset.cli.running import run_command
+from stancoreset.cli.speaker import Speaker
+from stancoreset.errors import OptionError
+from stancoreset.progress import Stages
 
 __all__ = ["HANDLERS", "main"]
-
-# Stages that took less are not printed; the report lists all of them.
-_SHOWN_SECONDS = 0.005
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,56 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: success; 1: some jobs of a batch failed; 2: bad input; 3: the posterior was rejected;
     130, 143, 129: ended by Ctrl-C, SIGTERM or SIGHUP.
     """
-    with ending_in_order() as received:
-        return _main(argv, received)
-
-
-def _main(argv: Sequence[str] | None, received: Sequence[Signals]) -> int:
-    args = argparse.Namespace()
-    _print_anything()
-    try:
-        started = process_start() if argv is None else time.perf_counter()
-        args = make_parser(HANDLERS).parse_args(argv)  # slow imports
-        args.started = started
-        _quiet_libraries()
-        return int(args.run(args))
-    except StancoresetError as error:
-        print(_told(f"stancoreset: error: {error}"), file=sys.stderr)
-        return 2
-    except MemoryError as error:
-        print(f"stancoreset: error: not enough memory: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        where = getattr(args, "out", None)
-        hint = f"; finished stages are in {where}, continue with --resume" if where else ""
-        how = f"ended by {received[0].name}" if received else "interrupted"
-        with contextlib.suppress(OSError):  # the terminal may be gone after a SIGHUP
-            print(f"\nstancoreset: {how}{hint}", file=sys.stderr)
-        return 128 + int(received[0] if received else SIGINT)
-    except BrokenPipeError:  # the reader of a pipe has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-
-
-def _told(message: str) -> str:
-    """A message in lines of the terminal's width; in pipes and files it stays as it is."""
-    if not sys.stderr.isatty():
-        return message
-    width = shutil.get_terminal_size().columns
-    return "\n".join(_wrapped(line, width) for line in message.splitlines())
-
-
-def _wrapped(line: str, width: int) -> str:
-    """A line, and where it is too long, its words in several that are indented as it was."""
-    if len(line) <= width:
-        return line
-    indent = line[: len(line) - len(line.lstrip())]
-    return fill(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-# Commands ----------------------------------------------------------------------------------
+    return run_command("stancoreset", lambda: make_parser(HANDLERS), argv)
 
 
 def _example(args: argparse.Namespace) -> int:
@@ -98,7 +39,7 @@ def _example(args: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     from stancoreset.cli.demo import demo
 
-    say = _Speaker(args)
+    say = Speaker(args)
     stages = say.stages(args)
     return demo(
         args,
@@ -112,7 +53,7 @@ def _demo(args: argparse.Namespace) -> int:
 def _fit(args: argparse.Namespace) -> int:
     from stancoreset.model import CoresetModel
 
-    say = _Speaker(args)
+    say = Speaker(args)
     stages = say.stages(args)
     with stages("read program"):
         model = CoresetModel(args.model, engine=args.engine, obs=args.obs)
@@ -127,7 +68,7 @@ def _regression(args: argparse.Namespace) -> int:
         for file in regression_of(args).write(args.write, overwrite=args.overwrite):
             print(file)
         return 0
-    say = _Speaker(args)
+    say = Speaker(args)
     stages = say.stages(args)
     with stages("read data"):
         made = regression_of(args)
@@ -138,7 +79,7 @@ def _regression(args: argparse.Namespace) -> int:
 
 
 def _fitted(
-    model: Any, data: Any, args: argparse.Namespace, say: _Speaker, stages: Stages, **labels: Any
+    model: Any, data: Any, args: argparse.Namespace, say: Speaker, stages: Stages, **labels: Any
 ) -> int:
     """Fit, write and print what was asked for; return the exit code."""
     fit = _run_fit(model, data, args, say, stages, **labels)
@@ -149,7 +90,7 @@ def _fitted(
     return 3 if fit.certificate.verdict == "rejected" else 0
 
 
-def _write_csv(fit: Any, data: Any, engine: Any, args: argparse.Namespace, say: _Speaker) -> None:
+def _write_csv(fit: Any, data: Any, engine: Any, args: argparse.Namespace, say: Speaker) -> None:
     """Write the chains beside the other results, unless the fit was rejected."""
     from stancoreset.model import enlist
 
@@ -168,7 +109,7 @@ def _fit_data(args: argparse.Namespace) -> Any:
 
 
 def _run_fit(
-    model: Any, data: Any, args: argparse.Namespace, say: _Speaker, stages: Stages, **labels: Any
+    model: Any, data: Any, args: argparse.Namespace, say: Speaker, stages: Stages, **labels: Any
 ) -> Any:
     say(f"Engine: {model.engine.version}")
     return model.fit(data, stages=stages, **labels, **asked(args))
@@ -178,7 +119,7 @@ def _finish(
     fit: Any,
     posteriors: dict[str, Any],
     args: argparse.Namespace,
-    say: _Speaker,
+    say: Speaker,
     stages: Stages,
 ) -> None:
     """Draw pictures, print certificate and comparison table."""
@@ -270,7 +211,7 @@ def _plot(args: argparse.Namespace) -> int:
 def _information(args: argparse.Namespace) -> int:
     from stancoreset.cli.information import information
 
-    return information(args, _Speaker(args))
+    return information(args, Speaker(args))
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -293,7 +234,7 @@ def _r_helper(args: argparse.Namespace) -> int:
 def _merge(args: argparse.Namespace) -> int:
     from stancoreset.cli.merge import merge
 
-    say = _Speaker(args)
+    say = Speaker(args)
     stages = say.stages(args)
     return merge(
         args, say, stages, lambda fit, posteriors: _finish(fit, posteriors, args, say, stages)
@@ -303,58 +244,22 @@ def _merge(args: argparse.Namespace) -> int:
 def _batch(args: argparse.Namespace) -> int:
     from stancoreset.cli.batch import batch
 
-    return batch(args, _Speaker(args))
+    return batch(args, Speaker(args))
 
 
 def _thin(args: argparse.Namespace) -> int:
     from stancoreset.cli.thin import thin
 
-    return thin(args, _Speaker(args))
+    return thin(args, Speaker(args))
 
 
 def _paper(args: argparse.Namespace) -> int:
-    from stancoreset.cli.paper import paper
-
-    return paper(args, _Speaker(args))
-
-
-# Plumbing ----------------------------------------------------------------------------------
-
-
-class _Speaker:
-    """Prints messages unless --quiet is given; with --json, on standard error."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        self._stream = None if args.quiet else (sys.stderr if args.json else sys.stdout)
-
-    def __call__(self, text: str) -> None:
-        if self._stream is not None:
-            print(text, file=self._stream, flush=True)
-
-    def stages(self, args: argparse.Namespace) -> Stages:
-        """A stopwatch of the whole command, whose handler has imported what it needs."""
-        show = False if args.quiet else None
-        stages = Stages(show, on_done=self.stage, on_note=self, started=args.started)
-        stages.seconds["start"] = time.perf_counter() - args.started
-        self.stage("start", stages.seconds["start"])
-        return stages
-
-    def stage(self, name: str, seconds: float) -> None:
-        if seconds >= _SHOWN_SECONDS:
-            self(f"  {name:<16} {seconds:8.2f} s")
-
-
-def _print_anything() -> None:
-    """Escape characters that the terminal cannot print, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _quiet_libraries() -> None:
-    # A program may configure logging; the library never does.
-    for name in ("cmdstanpy", "arviz", "matplotlib"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    """Say where the experiments are; for one release, in which old scripts are corrected."""
+    again = shlex.join(["python", "notebooks/papers", *(args.rest or ["--help"])])
+    raise OptionError(
+        "the papers' experiments are no longer in the package; run them in a copy of its sources: "
+        + again
+    )
 
 
 #: Handlers of the commands.

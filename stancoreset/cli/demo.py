@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from stancoreset.experiments import (
+from stancoreset.demo import (
     DEPARTURES_PROGRAM,
     FULL_NUTS,
     Departures,

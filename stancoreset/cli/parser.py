@@ -47,7 +47,6 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     from stancoreset.cli.example import add_arguments as add_example_arguments
     from stancoreset.cli.information import add_arguments as add_information_arguments
     from stancoreset.cli.merge import add_arguments as add_merge_arguments
-    from stancoreset.cli.paper import add_arguments as add_paper_arguments
     from stancoreset.cli.regression import add_arguments as add_regression_arguments
     from stancoreset.cli.thin import add_arguments as add_thin_arguments
 
@@ -73,7 +72,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     _add_r_helper(commands, handlers["r-helper"])
     add_merge_arguments(commands, handlers["merge"])
     add_batch_arguments(commands, handlers["batch"])
-    add_paper_arguments(commands, handlers["paper"])
+    _add_paper(commands, handlers["paper"])
     return parser
 
 
@@ -206,6 +205,13 @@ def _add_r_helper(commands: _Commands, handler: Handler) -> None:
         'In R: eval(parse(text = system2("stancoreset", "r-helper", TRUE))).',
     )
     helper.set_defaults(run=handler)
+
+
+def _add_paper(commands: _Commands, handler: Handler) -> None:
+    """Takes any arguments, options too, and stands in no list: only old scripts call it."""
+    paper = commands.add_parser("paper", add_help=False, prefix_chars="\0")
+    paper.add_argument("rest", nargs="*")
+    paper.set_defaults(run=handler)
 
 
 def _models_epilog() -> str:

@@ -57,9 +57,9 @@ from stancoreset.engines import Float
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference
-from stancoreset.reference.double_loop import Laplace
 from stancoreset.reference.expected import Expected, no_sums
 from stancoreset.reference.laplace import at_draws, elsewhere, modes
+from stancoreset.reference.potentials import Laplace
 from stancoreset.reference.sites import recognised, recognised_scaled
 from stancoreset.rows import FullData
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Float
-from stancoreset.reference.double_loop import Laplace, Potential, Power
+from stancoreset.reference.potentials import Laplace, Potential, Power
 
 __all__ = ["ScaledSites", "Sites", "recognised", "recognised_scaled"]
 

@@ -2,7 +2,7 @@
 
     log p(y) ≥ E_q[log p(y | θ)] + E_q[log p(other parameters)] + Σ_j log t_j(√E_q[θ_j²]) + H[q]
 
-is the bound of `stancoreset.reference.double_loop` for rows of a generalised linear model, with
+is the double loop's bound (Seeger & Nickisch 2008) for rows of a generalised linear model, with
 further parameters (an intercept, log σ) whose prior is averaged as for Gaussian variational
 inference. A natural-gradient step of length one is an outer loop with one step of the inner one:
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from stancoreset.reference.double_loop import (
+from papers.double_loop import (
     Laplace,
     Likelihood,
     SparseModel,

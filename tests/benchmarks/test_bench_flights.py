@@ -21,8 +21,8 @@ import pytest
 
 import stancoreset as sc
 from stancoreset.cli.pictures import write_comparison
+from stancoreset.demo import FLIGHT_LABELS, flights_data
 from stancoreset.engines import resolve_engine
-from stancoreset.experiments.nycflights import FLIGHT_LABELS, flights_data
 from stancoreset.posterior.comparison import compare, summarise
 
 ROWS = [int(n) for n in os.environ.get("STANCORESET_BENCH_ROWS", "33000,100000,327346").split(",")]
@@ -82,7 +82,7 @@ def test_fit_against_full_nuts(benchmark, model, rows):
 MEMORY = """
 import resource, sys
 import stancoreset as sc
-from stancoreset.experiments.nycflights import flights_data
+from stancoreset.demo import flights_data
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

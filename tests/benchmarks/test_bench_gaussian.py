@@ -17,7 +17,7 @@ import pytest
 from problems import GROUPED_CODE, grouped_data
 
 import stancoreset as sc
-from stancoreset.experiments.nycflights import flights_data
+from stancoreset.demo import flights_data
 
 ROWS = int(os.environ.get("STANCORESET_BENCH_ROWS", "1000000").split(",")[-1])
 

@@ -26,7 +26,7 @@ from pairs.simulated import gaussian_slopes, ordinal_groups
 from problems import GROUPED_CODE, grouped_data
 from test_bench_scale import child
 
-from stancoreset.experiments import DEPARTURES_PROGRAM, departures
+from stancoreset.demo import DEPARTURES_PROGRAM, departures
 
 HERE = Path(__file__).resolve().parent
 TABLES = ("flights", "counts", "ordinal", "slopes", "groups")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import stancoreset as sc
-from stancoreset.experiments.nycflights import flights_data
+from stancoreset.demo import flights_data
 
 ROWS = int(os.environ.get("STANCORESET_BENCH_ROWS", "327346").split(",")[-1])
 

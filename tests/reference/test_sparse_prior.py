@@ -16,11 +16,7 @@ from scipy.optimize import minimize
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.engines.stanli import StanliEngine
-from stancoreset.errors import ReferenceFitError
-from stancoreset.posterior.importance import smoothed_weights
-from stancoreset.reference.base import GaussianFit
-from stancoreset.reference.double_loop import (
+from papers.double_loop import (
     Laplace,
     Likelihood,
     Power,
@@ -28,6 +24,10 @@ from stancoreset.reference.double_loop import (
     double_loop,
     student_t,
 )
+from stancoreset.engines.stanli import StanliEngine
+from stancoreset.errors import ReferenceFitError
+from stancoreset.posterior.importance import smoothed_weights
+from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.gaussian_vi import _Kinks, _of_kinks, balanced_noise
 from stancoreset.reference.methods import fit_reference
 from stancoreset.reference.sites import recognised, recognised_scaled

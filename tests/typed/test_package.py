@@ -18,6 +18,8 @@ def test_the_wheel_says_that_it_is_typed():
     assert "stancoreset/py.typed" in files
     assert {f"stancoreset/cli/example/{name}" for name in ("model.stan", "flights.csv")} <= files
     assert {f"stancoreset/{name}/__init__.py" for name in ("model", "engines/cmdstan")} <= files
+    assert {f"stancoreset/demo/departures{end}" for end in (".stan", "_nuts.json")} <= files
+    assert not [file for file in files if file.startswith(("papers", "notebooks"))]
 
 
 def test_a_star_import_gives_the_public_names():

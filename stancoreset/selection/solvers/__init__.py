@@ -22,13 +22,6 @@ from stancoreset.selection.solvers.checks import (
     check_sizes,
     is_finite,
 )
-from stancoreset.selection.solvers.distributions import (
-    SparseDistribution,
-    distribution_iht,
-    greedy_distribution,
-    project_distribution,
-    restricted,
-)
 from stancoreset.selection.solvers.frank_wolfe import frank_wolfe
 from stancoreset.selection.solvers.giga import giga
 from stancoreset.selection.solvers.iht import aiht, aiht2, iht, printed_iterates
@@ -42,25 +35,20 @@ __all__ = [
     "METHODS",
     "SolverName",
     "SolverResult",
-    "SparseDistribution",
     "aiht",
     "aiht2",
     "check_count",
     "check_method",
     "check_sizes",
-    "distribution_iht",
     "frank_wolfe",
     "giga",
-    "greedy_distribution",
     "iht",
     "importance",
     "is_finite",
     "orthogonal_pursuit",
     "printed_iterates",
     "project",
-    "project_distribution",
     "pursuit",
-    "restricted",
     "single_threaded",
     "solve",
     "uniform",
