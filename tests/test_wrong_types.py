@@ -28,8 +28,8 @@ import stancoreset as sc
 from stancoreset.demo import Departures
 from stancoreset.engines.nuts import NUTS as OptionsOfNUTS
 from stancoreset.errors import CompileError, StancoresetError
-from stancoreset.model import session
 from stancoreset.posterior import leave_one_out
+from stancoreset.program import session
 from stancoreset.selection import in_the_loop
 
 pytestmark = pytest.mark.fit  # its catalogue holds fits
@@ -902,13 +902,13 @@ def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("compile", "full_data", "sample", "unconstrained", "points", "expand", "pool"):
         monkeypatch.setattr(session.Session, name, reached)
     monkeypatch.setattr(sc.CoresetModel, "_identities", reached)
-    monkeypatch.setattr("stancoreset.model.pointwise.generated_quantities", reached)
+    monkeypatch.setattr("stancoreset.analysis.pointwise.generated_quantities", reached)
     monkeypatch.setattr("stancoreset.model.model.adopt", adopted_or_refused(reached))
 
 
 def adopted_or_refused(reached: Callable[..., Any]) -> Callable[..., Any]:
     """Weaving takes half a second: only what is not the program itself is looked at."""
-    from stancoreset.model.adopt import adopt
+    from stancoreset.program.adopt import adopt
 
     def looked_at(program: Any, obs: Any = None) -> Any:
         if program.code == NORMAL_CODE and obs is None:

@@ -16,7 +16,12 @@ from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain
 from stancoreset.checks import check_path, check_whole, near_misses, shown
 from stancoreset.engines import ENGINES, capabilities_of
 from stancoreset.errors import DataError, OptionError, StancoresetError
-from stancoreset.model import AUTO, Plan, own_options, refuse_former
+from stancoreset.model import (
+    AUTO,
+    Plan,
+    own_options,
+    refuse_former,
+)
 from stancoreset.rows.tables import data_files, table_from_file
 from stancoreset.stan import stan_model_names, stan_model_path
 

@@ -10,7 +10,12 @@ from stancoreset.errors import OptionError, OutputError
 from stancoreset.stan.data import READABLE
 
 if TYPE_CHECKING:
-    from stancoreset.model import CoresetFit, CoresetModel, Design, Information
+    from stancoreset.model import (
+        CoresetFit,
+        CoresetModel,
+        Design,
+        Information,
+    )
 
 __all__ = ["add_arguments", "information"]
 

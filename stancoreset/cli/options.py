@@ -8,7 +8,13 @@ from dataclasses import Field
 from typing import Any, Never
 
 from stancoreset.engines import ENGINES, NUTS
-from stancoreset.model import AUTO, KERNEL, MERGE_SIZE, fit_options, merge_options
+from stancoreset.model import (
+    AUTO,
+    KERNEL,
+    MERGE_SIZE,
+    fit_options,
+    merge_options,
+)
 
 __all__ = ["add_fit_options", "add_merge_options", "asked", "sampler_options"]
 

@@ -1,17 +1,14 @@
-"""The model: `CoresetModel`, the steps and rounds of its fits, their folders, merging.
+"""The model: `CoresetModel`, a Stan program that is fitted on a few weighted rows.
 
-May import selection and what lies below it. Hands out `CoresetModel`, `CoresetFit`, `load_fit`,
+May import fit and what lies below it. Hands out `CoresetModel`, `CoresetFit`, `load_fit`,
 the `Plan` of a fit with its options, and what commands and batches need of its folder.
 """
 
 from __future__ import annotations
 
-from stancoreset.model.fit import CoresetFit, load_fit, write_reports
-from stancoreset.model.folder import enlist, is_complete, load_part, results_in
-from stancoreset.model.information import Design, Information
-from stancoreset.model.model import CoresetModel
-from stancoreset.model.passes import PassesName
-from stancoreset.model.plan import (
+from stancoreset.analysis import Design, Information
+from stancoreset.fit import (
+    AUTO,
     KERNEL,
     MERGE_SIZE,
     Method,
@@ -24,9 +21,18 @@ from stancoreset.model.plan import (
     own_options,
     refuse_former,
 )
-from stancoreset.model.report import markdown_table
-from stancoreset.model.session import Data
-from stancoreset.model.sizes import AUTO
+from stancoreset.model.model import CoresetModel
+from stancoreset.program import Data, PassesName
+from stancoreset.runs import (
+    CoresetFit,
+    enlist,
+    is_complete,
+    load_fit,
+    load_part,
+    markdown_table,
+    results_in,
+    write_reports,
+)
 
 __all__ = [
     "AUTO",

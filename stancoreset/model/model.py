@@ -12,6 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 
 from numpy.typing import NDArray
 
+from stancoreset.analysis import (
+    Asked,
+    Design,
+    Information,
+    design,
+    generated_quantities,
+    information,
+    loo,
+    quantity_names,
+    with_log_likelihood,
+    with_replications,
+)
 from stancoreset.checks import (
     check_choice,
     check_flag,
@@ -41,56 +53,56 @@ from stancoreset.engines import (
 )
 from stancoreset.engines.cmdstan import require_csv_folder
 from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
-from stancoreset.model.adopt import adopt
-from stancoreset.model.certify import CERTIFIED_DRAWS, Judge
-from stancoreset.model.controlled import ControlledSelection
-from stancoreset.model.fit import CoresetFit
-from stancoreset.model.folder import RunFolder, recorded_seed
-from stancoreset.model.identities import (
-    SOLVER_TOLERANCE,
-    TOLERANCE,
-    Identity,
-    check_identities,
-    identity_table,
-    require_identities,
-)
-from stancoreset.model.information import Asked, Design, Information, design, information
-from stancoreset.model.merging import keep_rows, merge_parts
-from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
-from stancoreset.model.passes import PASSES, PassesName
-from stancoreset.model.plan import (
+from stancoreset.fit import (
     BEYOND,
     HELDOUT_DRAWS,
     HERMITE,
     MERGE_SIZE,
     NEEDS_GLM,
     PROJECTIONS,
+    ControlledSelection,
     Method,
+    Pipeline,
     Plan,
     ProjectionName,
+    Projector,
+    Rounds,
     Size,
+    keep_rows,
+    merge_parts,
     nuts_of,
     reference_name,
+    require_series,
+    series_of,
 )
-from stancoreset.model.pointwise import (
-    generated_quantities,
-    loo,
-    quantity_names,
-    with_log_likelihood,
-    with_replications,
-)
-from stancoreset.model.projector import Projector, require_series, series_of
-from stancoreset.model.rounds import Rounds
-from stancoreset.model.row_weights import WeightKind, check_kind
-from stancoreset.model.second_engine import SECOND, SecondEngine
-from stancoreset.model.session import Data, Session
-from stancoreset.model.steps import Pipeline
-from stancoreset.model.view import View, view_of
+from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
 from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo, card
 from stancoreset.posterior.arviz import Container, Posterior, import_all, variables_of
+from stancoreset.program import (
+    CERTIFIED_DRAWS,
+    PASSES,
+    SECOND,
+    SOLVER_TOLERANCE,
+    TOLERANCE,
+    Data,
+    Identity,
+    Judge,
+    PassesName,
+    SecondEngine,
+    Session,
+    View,
+    WeightKind,
+    adopt,
+    check_identities,
+    check_kind,
+    identity_table,
+    require_identities,
+    view_of,
+)
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
 from stancoreset.rows.tables import StoredRows
+from stancoreset.runs import CoresetFit, RunFolder, recorded_seed
 from stancoreset.selection import (
     Coreset,
     Expansion,
@@ -270,7 +282,7 @@ class CoresetModel(Closing):
             they are (counts of equal rows, survey weights), they belong to the full posterior.
         size : int or "auto"
             Largest number of rows in the coreset, k; ``"auto"``: the smallest number whose
-            held-out error is small enough, see `stancoreset.model.sizes`.
+            held-out error is small enough, see `stancoreset.fit.sizes`.
         method : str
             Selection algorithm: one of ``stancoreset.selection.solvers.METHODS``, which work on a
             projection; ``"auto"``, the best of several with a control variate; or one of
@@ -298,7 +310,7 @@ class CoresetModel(Closing):
             short for any certificate, they become longer in the same round. Each round's
             `lengthened` says by how much in `CoresetFit.rounds`. If longer chains of thousands of
             parameters would fill the memory, every k-th draw is kept, but no fewer draws than were
-            asked for. See `stancoreset.model.refinement`.
+            asked for. See `stancoreset.fit.refinement`.
         seed : int or None
             Random seed; None draws one, which the report gives, and which a resumed run takes
             from `output_dir`.
@@ -337,7 +349,7 @@ class CoresetModel(Closing):
 
             All other options are passed to the selection algorithm; methods in the loop also take
             ``sampler`` (``"laplace"``, ``"nuts"`` or ``"chains"``), ``subsample``, ``warmup`` and
-            ``transitions``, see `stancoreset.model.in_the_loop.select_in_the_loop`.
+            ``transitions``, see `stancoreset.fit.in_the_loop.select_in_the_loop`.
 
         Returns
         -------
@@ -434,7 +446,7 @@ class CoresetModel(Closing):
             Its coreset counts rows from the first row of the first part. If the full data of every
             part are given, held-out error and certificate are measured on all of them. Otherwise
             the certificate compares with the union of the parts' coresets, the held-out error is
-            the bound (2) of `stancoreset.model.merging.reduce`, and ``certificate.against``,
+            the bound (2) of `stancoreset.fit.merging.reduce`, and ``certificate.against``,
             ``certificate.reasons`` and ``provenance["certified_against"]`` say so. ``fit.data``
             holds the rows, so that the fit can be merged again.
 
@@ -909,7 +921,7 @@ class CoresetModel(Closing):
             column of the program that multiplies the log density of its row. With frequencies w
             the row is w equal observations, of which one is left out at a time; with sampling
             weights it is left out as a whole and counts w-fold. Precisions belong into the program,
-            ``normal(mu, sigma ./ sqrt(w))``. See `stancoreset.model.row_weights`.
+            ``normal(mu, sigma ./ sqrt(w))``. See `stancoreset.program.row_weights`.
         seed : int
             Random seed of the subsample.
         show_progress : bool, optional
@@ -1129,7 +1141,7 @@ class CoresetModel(Closing):
         Notes
         -----
         The information is about ψ, what the rows see of the parameters (`seen`), and by that about
-        all parameters. See `stancoreset.model.information` for the formulas.
+        all parameters. See `stancoreset.analysis.information` for the formulas.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """Options of `CoresetModel` by name, for editors and type checkers.
 
 The options are written out because editors and type checkers see no computed names;
-`stancoreset.model.plan`, NUTS and the selection algorithms define and document them.
+`stancoreset.fit.plan`, NUTS and the selection algorithms define and document them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from stancoreset.engines import NUTS, Metric
-from stancoreset.model.plan import Candidates, ProjectionName, Selection
+from stancoreset.fit import Candidates, ProjectionName, Selection
 from stancoreset.policy import Policy
 from stancoreset.progress import Stages
 

@@ -141,7 +141,7 @@ class Reference:
     ----------
     method : str
         A key of ``stancoreset.reference.methods.METHODS``, ``"draws"``, or ``"settled"`` for
-        draws from prior times quadratic (`stancoreset.model.settling`).
+        draws from prior times quadratic (`stancoreset.fit.settling`).
     draws : ndarray, shape (S, P)
         Draws on which the projection is built.
     param_names : tuple of str

@@ -37,7 +37,7 @@ def merge(coresets: Sequence[Coreset | _Fit]) -> Coreset:
     -------
     Coreset
         ``indices`` count from the first row of the first part; weights are kept; control
-        variates are added. Its errors are the bound (1) of `stancoreset.model.merging.reduce` in
+        variates are added. Its errors are the bound (1) of `stancoreset.fit.merging.reduce` in
         units of the smallest ‖L_i‖: Σ_i ε_i if all ‖L_i‖ are equal, which they approach with more
         data (each L_i tends to half a χ² variable with D degrees of freedom: ‖L_i‖ → √(D/2)). To
         reduce the union to fewer rows, and to certify it, use `CoresetModel.merge`.

@@ -3,7 +3,7 @@
 A weighted program declares the number of observations and ``vector<lower=0>[N] weights``,
 adds ``weights[n]`` times each row's log density in the model block, and defines
 ``vector[N] log_lik`` without weights. `weighted_program` recognises such a program from its
-declarations alone; `stancoreset.model.identities` checks by numbers that it behaves.
+declarations alone; `stancoreset.program.identities` checks by numbers that it behaves.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stancoreset.model.identities import check_identities
+from stancoreset.program.identities import check_identities
 from stancoreset.stan.data.files import data_hash, json_text
 from stancoreset.stan.weighted import (
     StanProgram,

@@ -17,7 +17,7 @@ import stancoreset as sc
 from calibration.models import MODELS, Model
 from calibration.study import Record, confusion, judge
 from calibration.truth import Summary, errors, load, summarise
-from stancoreset.model.certify import Judge
+from stancoreset.program.certify import Judge
 
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}
 SIZE, SEED = 30, 1

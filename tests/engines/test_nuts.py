@@ -18,7 +18,7 @@ from stancoreset.engines.compile_options import _REFUSED as REFUSED_BY_MODELS
 from stancoreset.engines.inits import initial_points
 from stancoreset.engines.nuts import NUTS
 from stancoreset.errors import CompileError, DataError, OptionError
-from stancoreset.model.plan import Plan
+from stancoreset.fit.plan import Plan
 from stancoreset.posterior.arviz import attrs_of, groups_of, sample_stats_of, variables_of
 from stancoreset.progress import Stages
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from stancoreset.errors import CertificateError, DataError, OptionError
-from stancoreset.model.fit import CoresetFit
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.posterior.arviz import (
     attrs_of,
@@ -20,6 +19,7 @@ from stancoreset.posterior.arviz import (
 )
 from stancoreset.posterior.certificate import certify
 from stancoreset.posterior.corrected import corrected_posterior, systematic_resample
+from stancoreset.runs.fit import CoresetFit
 
 
 def shifted(shift: float = 0.5, seed: int = 0):

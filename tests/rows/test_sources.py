@@ -15,7 +15,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import DataError, OptionError, OutputError
-from stancoreset.model.adopt import adopt
+from stancoreset.program.adopt import adopt
 from stancoreset.progress import Stages
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
@@ -724,7 +724,7 @@ def test_a_full_disk_leaves_finished_stages(folder, frame, tmp_path, monkeypatch
     """The disk fills up when the posterior is written; a second run goes on from the coreset."""
     import errno
 
-    from stancoreset.model import folder as run_folder
+    from stancoreset.runs import folder as run_folder
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

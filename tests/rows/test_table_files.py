@@ -14,7 +14,7 @@ import stancoreset as sc
 from stancoreset.cli import main
 from stancoreset.errors import DataError
 from stancoreset.formulas.tables import read_table
-from stancoreset.model.adopt import adopt
+from stancoreset.program.adopt import adopt
 from stancoreset.rows.tables import StoredRows
 from stancoreset.stan.data import FORMATS, READABLE, TableFile, read_data
 from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program

@@ -14,9 +14,9 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Density, Float, StanData
 from stancoreset.engines.stanli import StanliCompiled
 from stancoreset.errors import IdentityError
-from stancoreset.model import session as session_room
-from stancoreset.model.adopt import adopt
-from stancoreset.model.session import Session
+from stancoreset.program import session as session_room
+from stancoreset.program.adopt import adopt
+from stancoreset.program.session import Session
 from stancoreset.rows import Costs
 from stancoreset.rows import witness as witness_room
 from stancoreset.rows.glm import form, reach

@@ -14,10 +14,10 @@ import stancoreset as sc
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
-from stancoreset.model.certify import Judge
-from stancoreset.model.controlled import ControlledSelection
-from stancoreset.model.rounds import influential_rows
-from stancoreset.model.without_rows import WithoutRows
+from stancoreset.fit.controlled import ControlledSelection
+from stancoreset.fit.rounds import influential_rows
+from stancoreset.program.certify import Judge
+from stancoreset.program.without_rows import WithoutRows
 from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection import Coreset, Expansion, control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate

@@ -10,8 +10,8 @@ from problems import logistic_data
 
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import DataError, OptionError
-from stancoreset.model.adopt import Adopted
-from stancoreset.model.session import Session
+from stancoreset.program.adopt import Adopted
+from stancoreset.program.session import Session
 from stancoreset.reference.laplace import laplace
 from stancoreset.selection.coreset import Coreset, row_columns, select
 from stancoreset.selection.projection import (

@@ -21,7 +21,7 @@ pytest.importorskip("stanli")
 from weave_data import make_data, obs_of
 
 import stancoreset as sc
-from stancoreset.model.adopt import adopt
+from stancoreset.program.adopt import adopt
 from stancoreset.stan import StanProgram, likelihood_of
 
 PROGRAMS = Path(__file__).parent / "weave_programs"

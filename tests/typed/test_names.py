@@ -12,10 +12,10 @@ import pytest
 import stancoreset as sc
 from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES, EngineName
+from stancoreset.fit.plan import BEYOND, GAUSSIAN, PROJECTIONS
 from stancoreset.model import Method, PassesName, ProjectionName
-from stancoreset.model.passes import PASSES
-from stancoreset.model.plan import BEYOND, GAUSSIAN, PROJECTIONS
 from stancoreset.posterior import VERDICT_COLORS, Verdict
+from stancoreset.program.passes import PASSES
 from stancoreset.reference import ReferenceName
 from stancoreset.reference.methods import METHODS as REFERENCES
 from stancoreset.selection.in_the_loop import InTheLoopName

@@ -1,0 +1,529 @@
+"""A reference without chains: turns of quadratic and collapsed sampler, until nothing moves.
+
+    ψ* → quadratic of L at ψ* → collapsed draws of prior × quadratic → q₁ → quadratic at q₁ → …
+
+ψ* is where the likelihood alone is highest, in the coordinates of what rows see: it has no pole at
+a scale of zero, for it does not see scales of effects. First turns read a subsample, the last two
+or more all rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from stancoreset.engines import BoundModel, Float, StanData, climb
+from stancoreset.errors import ReferenceFitError
+from stancoreset.policy import Policy
+from stancoreset.program import Session, held_once, of_psi
+from stancoreset.reference import (
+    MOST_HYPERPARAMETERS,
+    CollapsedDraws,
+    Conditional,
+    GaussianFit,
+    PriorTimesQuadratic,
+    Reference,
+    ascend,
+    find_bending,
+    find_conditionally_gaussian,
+    finite_log_likelihood,
+    gaussian_at,
+    hessian_width,
+    in_dimensions,
+    in_use,
+    of_evaluated,
+    require_usable,
+    sample_collapsed,
+    start_seed,
+)
+from stancoreset.rows import (
+    AnyMatrix,
+    Directions,
+    FullData,
+    Hessians,
+    dependencies,
+    is_sparse,
+)
+from stancoreset.selection import PAIRS, Expansion
+
+__all__ = ["COLLAPSED", "collapsed_reference", "quadratic_of_likelihood"]
+
+_log = logging.getLogger(__name__)
+
+#: The method of references that consist of independent draws of prior × quadratic.
+COLLAPSED = "settled"
+# Largest whitened slope at the end of a climb, its iterations, and those before in no units.
+_SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
+# Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
+_FLAT, _LEVEL = 1e-8, 1e-6
+# Logarithms at which scales of effects are held there.
+_RUNGS = (0.0, 3.0, 6.0)
+# Width of the ridge that holds a climb of the likelihood near its start: as a multiple of what the
+# prior says of ψ, with scales of effects at one, and at least.
+_RIDGE = 3.0
+_NONE = np.zeros(1)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Draws of prior times one quadratic, in the parameters and in ψ."""
+
+    expansion: Expansion
+    collapsed: CollapsedDraws
+    psi: Float = field(repr=False)
+    mean: Float = field(repr=False)
+
+    @property
+    def draws(self) -> Float:
+        return self.collapsed.draws
+
+
+@dataclass(frozen=True)
+class _Search:
+    session: Session
+    checked: StanData = field(repr=False)
+    full: FullData = field(repr=False)
+    prior: BoundModel = field(repr=False)
+    seen: Callable[[Float], Float]
+    bending: NDArray[np.bool_] = field(repr=False)
+    seed: int
+    policy: Policy
+
+    def rows(self, whole: FullData, least: int) -> int:
+        """Rows of a subsample of at least so many, or all if it would hardly be smaller."""
+        size = max(least, self.policy.rows_per_parameter * self.full.n_params)
+        return size if 4 * size <= whole.n_obs else whole.n_obs
+
+    def climbed(self, rows: FullData) -> int:
+        """Rows of the first climb, or all that there are."""
+        each = self.policy.rows_per_parameter
+        return min(max(self.policy.climb_rows, each * self.full.n_params), rows.n_obs)
+
+    def density(self, expansion: Expansion) -> PriorTimesQuadratic:
+        """Prior × the quadratic of an expansion."""
+        columns = expansion.columns
+
+        def seen(draws: Float) -> Float:
+            return self.seen(draws)[:, columns]
+
+        return PriorTimesQuadratic(
+            self.prior,
+            seen,
+            expansion.centre[columns],
+            expansion.gradient,
+            -expansion.hessian,
+        )
+
+    def turn(
+        self, expansion: Expansion, before: _Turn | None, start: Float | None, *, final: bool
+    ) -> _Turn:
+        """Draw from prior × quadratic, near the draws of the turn before, or a start (P,)."""
+        density = self.density(expansion)
+        if before is None:
+            assert start is not None
+            point, width = start, _widths(density, start)
+            width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
+        else:
+            point, width = before.draws.mean(axis=0), before.draws.std(axis=0)
+            width = np.maximum(width, 1e-8)
+        seed = start_seed(self.seed, 1)  # of all turns, so that their noise is no move
+        inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
+        _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
+        count = self.policy.reference_draws if final else self.policy.search_draws
+        collapsed = sample_collapsed(
+            density,
+            inner,
+            point,
+            width,
+            count,
+            seed,
+            final=final,
+            before=None if before is None else before.collapsed,
+        )
+        psi = self.finite(collapsed.draws)
+        if not np.any(np.ptp(psi, axis=0) > 0):
+            raise ReferenceFitError("what the rows see does not vary over the draws")
+        # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
+        mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
+        return _Turn(expansion, collapsed, psi, mean)
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Coordinates of ψ that the rows do not see, scales where ψ are all parameters, (p,)."""
+        if self.session.likelihood is self.session:
+            return self.bending
+        return np.zeros(1, dtype=bool)
+
+    def ridge(self, start: Float) -> Float:
+        """Standard deviations of a ridge in ψ, (p,), wider than what the prior says of them."""
+        hessian = Hessians(self.prior.param_names)
+        gradient = self.prior.log_density_gradient
+        own = hessian.at(gradient, start, np.ones(len(start)))
+        noise = np.random.default_rng([self.seed, 107]).standard_normal(
+            (self.policy.looked_at, len(start))
+        )
+        width = _wide(-own.diagonal())
+        width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
+        psi = self.seen(start + width * noise)
+        return _RIDGE * np.maximum(1.0, np.nan_to_num(psi.std(axis=0), nan=1.0, posinf=1.0))
+
+    def finite(self, draws: Float) -> Float:
+        """ψ at draws, (S, P) → (S, p); a `ControlError` names what is not finite."""
+        return self.session.require_finite(self.checked, self.seen(draws))
+
+
+def collapsed_reference(
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    count: int,
+    seed: int,
+    policy: Policy,
+) -> Reference:
+    """Find a reference by turns of quadratic and collapsed sampler.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    count : int
+        Least number of the reference's draws that are evaluated on all rows.
+    seed : int
+    policy : Policy
+
+    Raises
+    ------
+    StancoresetError
+        If no parameters are Gaussian given a few others, or the turns do not settle.
+    """
+    with _searching(session, checked, full, seed, policy) as search:
+        whole = session.seen_data(checked)
+        start = _prior_mode(search.prior, search.bending)
+        rough = _rough_mode(search, whole, start)
+        few = search.rows(whole, policy.subsample_rows)
+        if few == whole.n_obs:
+            return _on_all(search, whole, _first(search, whole, rough, start), count)
+        with _sampled(whole, few, seed) as some:
+            turn = _on_some(search, some, _first(search, some, rough, start), whole.n_obs)
+        return _on_all(search, whole, turn, count)
+
+
+def quadratic_of_likelihood(
+    session: Session, checked: StanData, full: FullData, seed: int, policy: Policy
+) -> tuple[Expansion, Float]:
+    """Expand the log likelihood of all rows where it is highest, whatever the prior's shape.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    seed : int
+    policy : Policy
+
+    Returns
+    -------
+    expansion : Expansion
+        In the coordinates of what the rows see.
+    point : ndarray, shape (P,)
+        Parameters at which the prior is high, and the likelihood if rows see the parameters.
+
+    Raises
+    ------
+    StancoresetError
+        If the likelihood has several modes, or no finite one.
+    """
+    with _searching(session, checked, full, seed, policy) as search:
+        whole = session.seen_data(checked)
+        start = _prior_mode(search.prior, search.bending)
+        rough = _rough_mode(search, whole, start)
+        expansion = _at_highest(search, whole, rough, start)
+    own = session.likelihood is session
+    return expansion, np.where(search.bending, start, expansion.centre) if own else start
+
+
+def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
+    """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
+    before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn, None, final=False)
+    for _ in range(search.policy.turns):
+        moved = _moved(before, turn)
+        _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
+        if moved <= np.sqrt(n_obs / some.n_obs - 1):
+            break
+        before, turn = (
+            turn,
+            search.turn(_quadratic(search, some, turn.psi), turn, None, final=False),
+        )
+    return turn
+
+
+def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Reference:
+    """The reference, from turns on all rows: after the first one draws are a reference's."""
+    # Of groups that rows tell apart what is left is a sum over them.
+    size = 1 if whole.blocks is None else whole.n_params
+    policy = search.policy
+    near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
+    before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, None, final=False)
+    for _ in range(policy.turns):
+        before, turn = (
+            turn,
+            search.turn(_quadratic(search, whole, turn.psi), turn, None, final=True),
+        )
+        looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
+        here = of_psi(turn.psi, looked_at, whole, search.seed)
+        gap, moved = turn.expansion.gap(here), _moved(before, turn)
+        _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
+        if gap <= near or (moved <= policy.still and gap <= enough):
+            break
+    else:
+        raise ReferenceFitError(
+            f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected at "
+            f"most {near:.3g}"
+        )
+    full, draws, known = search.full, turn.draws, here.log_likelihood
+    require_usable(draws, full.param_names, "draws of prior times quadratic")
+    more = turn.psi[len(known) : in_use(count, len(draws))]
+    if len(more):
+        known = np.concatenate([known, finite_log_likelihood(whole, more)])
+    known = known - held_once(search.session, search.checked, full, whole, draws, known)
+    return of_evaluated(full, draws, known, COLLAPSED, search.seed)
+
+
+@contextmanager
+def _searching(
+    session: Session, checked: StanData, full: FullData, seed: int, policy: Policy
+) -> Iterator[_Search]:
+    """What a search needs, with the prior bound while it lasts."""
+    with _without_rows(session, checked) as (prior, seen):
+        bending = _bending(prior, seen, seed)
+        yield _Search(session, checked, full, prior, seen, bending, seed, policy)
+
+
+@contextmanager
+def _without_rows(
+    session: Session, checked: StanData
+) -> Iterator[tuple[BoundModel, Callable[[Float], Float]]]:
+    """The prior, and ψ as a function of unconstrained draws.
+
+    They are bound for one thread: a gradient takes less time than to start one.
+    """
+    own = session.likelihood is session
+    data = session.no_rows(checked) if own else session.no_rows_with_psi(checked)
+    with session.density().bind(data, threads=1) as bound:
+        if own:
+            yield bound, lambda draws: draws
+        else:
+            name = session.controlled.names["values"]
+            yield bound, lambda draws: bound.generated(draws, (name,))[name]
+
+
+def _bending(prior: BoundModel, seen: Callable[[Float], Float], seed: int) -> NDArray[np.bool_]:
+    """Coordinates that bend prior × quadratic along others, (P,)."""
+    none = np.zeros(seen(np.zeros((1, prior.n_params))).shape[1])
+    bending = find_bending(PriorTimesQuadratic(prior, seen, none, none, np.diag(none)), seed)
+    if bending.all():
+        raise ReferenceFitError(
+            f"no parameters are Gaussian given at most {MOST_HYPERPARAMETERS} others"
+        )
+    return bending
+
+
+def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
+    """Where the prior is highest, (P,), with the scales of effects where their prior is.
+
+    Scales are held at a few values, of which that with the highest marginal density is taken.
+    Coordinates along which the prior rises without end stay at zero.
+    """
+    none, free = np.zeros(0), sparse.diags_array((~held).astype(float))
+    alone = PriorTimesQuadratic(prior, lambda x: x[:, :0], none, none, np.zeros((0, 0)))
+    best, highest = np.zeros(prior.n_params), -np.inf
+    for rung in _RUNGS if held.any() else _RUNGS[:1]:
+        origin = GaussianFit(np.where(held, rung, 0.0), free)
+        density = origin.whitened(prior.log_density_gradient)
+        top = climb(density, np.zeros(prior.n_params), slope=_FLAT)
+        known = np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL)
+        start = np.where(known & ~held, top.theta, origin.mean)
+        conditional = Conditional(alone, ~held, start, np.ones(len(start)))
+        height = conditional.log_marginal(start[held][None])[0]
+        if rung == _RUNGS[0] or height > highest:
+            best, highest = start, height
+    return best
+
+
+@contextmanager
+def _sampled(whole: FullData, size: int, seed: int) -> Iterator[FullData]:
+    """A random sample of rows in memory, or the rows themselves if they are there and all of it."""
+    if size == whole.n_obs and whole.passes.stored is None:
+        yield whole
+    else:
+        with whole.sampled(size, np.random.default_rng(seed)) as few:
+            yield few
+
+
+@dataclass(frozen=True)
+class _Ridged:
+    """The log likelihood of rows, less a weak ridge around a point."""
+
+    rows: FullData
+    centre: Float
+    width: Float
+    held: NDArray[np.bool_]
+
+    @property
+    def n_params(self) -> int:
+        return self.rows.n_params
+
+    def log_density(self, draws: Float) -> Float:
+        return self.log_density_gradient(draws)[0]
+
+    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
+        value, slope = self.rows.log_density_gradient(draws)
+        prior, own = self.rows.prior.log_density_gradient(draws)
+        away = (draws - self.centre) / self.width
+        with np.errstate(invalid="ignore"):
+            along = np.where(self.held, 0.0, slope - own - away / self.width)
+            return value - prior - 0.5 * np.sum(away**2, axis=1), along
+
+    def at(self, point: Float) -> tuple[float, Float]:
+        """Value and gradient at one point, (p,)."""
+        value, slope = self.log_density_gradient(point[None])
+        return float(value[0]), slope[0]
+
+    def precision(self, point: Float) -> AnyMatrix:
+        """The negative Hessian at a point."""
+        # Over the same steps, so that a kink of the prior is in both.
+        width = hessian_width(self.rows.hessian, point)
+        hessian = self.rows.hessian(point, width)
+        own = Hessians(self.rows.param_names).at(self.rows.prior.log_density_gradient, point, width)
+        ridge = sparse.diags_array(1 / self.width**2)
+        return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
+
+
+def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
+    """Where a few rows' likelihood is highest, near what the prior says of ψ, and its curvature.
+
+    Rows that are no generalised linear model may have several modes: climbs from random points
+    look for them. A log likelihood with one mode has all their ends together, for the ridge holds
+    what it does not know.
+
+    Raises
+    ------
+    ReferenceFitError
+        If two ends are as high as each other, and apart.
+    """
+    size, climbs = search.climbed(whole), search.policy.climbs
+    apart, rng = search.policy.mode_height, np.random.default_rng([search.seed, 103])
+    others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (climbs, len(start)))
+    # Scales are held: as parameters of ψ they are what the prior says, not the rows.
+    points = np.where(search.bending, start, np.reshape(others, (-1, len(start))))
+    (first,), points = search.finite(start[None]), search.seen(points)
+    with _sampled(whole, size, search.seed) as few:
+        ridged = _Ridged(few, first, search.ridge(start), search.held)
+        if not _is_inside(ridged, first):
+            raise ReferenceFitError("the likelihood is zero where the prior is highest")
+        top = ascend(ridged, first)
+        points = points[[_is_inside(ridged, point) for point in points]]
+        # The curvature at the top says nothing of what is far from it.
+        nearer = [climb(ridged.at, p, slope=_SLOPE, max_iter=_STRETCH).theta for p in points]
+        for _ in range(1 + climbs):
+            known = gaussian_at(top, ridged.precision(top), few.param_names)
+            if not nearer:
+                return known
+            climbed = known.whitened(ridged.log_density_gradient)
+            starts = known.standardised(np.array(nearer)).T
+            ends = np.array(
+                [climb(climbed, z, slope=_SLOPE, max_iter=_STEPS).theta for z in starts]
+            )
+            there = known.mean + ends @ known.chol.T
+            height = ridged.log_density_gradient(np.stack([top, *there]))[0]
+            # The climb to the top may have ended a little below it.
+            slope = climbed(np.zeros(len(top)))[1]
+            lower = height[0] - height[1:]
+            expected = 0.5 * np.sum(ends**2, axis=1) - ends @ slope
+            _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
+            highest = int(np.argmin(lower))
+            if lower[highest] >= -apart:
+                break
+            # The climb from the prior's mode had ended on its way.
+            nearer, top = [top, *there], ascend(ridged, there[highest])
+        if np.any((lower <= 2 * apart) & (expected > lower + apart)):
+            raise ReferenceFitError("the likelihood has several modes")
+    return known
+
+
+def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> _Turn:
+    """The first turn, by the quadratic where the likelihood of rows is highest."""
+    expansion = _at_highest(search, rows, rough, start)
+    return search.turn(expansion, None, start, final=False)
+
+
+def _at_highest(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> Expansion:
+    """Taylor's expansion of the log likelihood of rows where it is highest."""
+    ridged = _Ridged(rows, search.finite(start[None])[0], search.ridge(start), search.held)
+    share = np.sqrt(search.climbed(rows) / rows.n_obs)
+    rough = replace(rough, chol=rough.chol * share)
+    density = rough.whitened(ridged.log_density_gradient)
+    top = climb(density, np.zeros(len(rough.mean)), slope=_SLOPE, max_iter=_STEPS)
+    gaussian = replace(rough, mean=rough.mean + rough.chol @ top.theta)
+    _log.debug("%d steps to the mode of %d rows", top.evaluations, rows.n_obs)
+    # Taken of one draw, of which nothing counts but where it is.
+    psi = gaussian.mean[None]
+    here = Reference("draws", psi, rows.param_names, search.seed, gaussian, _NONE, _NONE)
+    return search.session.likelihood.expand(rows, here)
+
+
+def _is_inside(ridged: _Ridged, point: Float) -> bool:
+    """Whether a climb can begin at a point."""
+    value, slope = ridged.log_density_gradient(point[None])
+    return bool(np.isfinite(value[0]) and np.all(np.isfinite(slope)))
+
+
+def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
+    """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
+    likelihood = search.session.likelihood
+    if not likelihood.no_series(rows):
+        here = of_psi(psi, np.zeros(len(psi)), rows, search.seed)
+        return likelihood.expand(rows, here, exact=True)
+    looked_at = finite_log_likelihood(rows, psi[: search.policy.looked_at])
+    here = of_psi(psi, looked_at, rows, search.seed)
+    return likelihood.expand(rows, here, PAIRS, bent=True)
+
+
+def _moved(before: _Turn, after: _Turn) -> float:
+    """The largest move of a mean of ψ, in standard deviations."""
+    sd = after.psi.std(axis=0)
+    moved = np.abs(after.mean - before.mean)
+    return float(np.max(moved / np.where(sd > 0, sd, 1.0), initial=0.0))
+
+
+def _widths(density: PriorTimesQuadratic, point: Float) -> Float:
+    """Widths of prior × quadratic along each coordinate by itself."""
+    hessian = Hessians(density.param_names)
+    names = density.param_names
+    step = np.ones(len(names))
+    prior = hessian.at(density.prior.log_density_gradient, point, step)
+    curvature = -prior.diagonal()
+    generic = point + 0.5
+    meets = dependencies(density.seen, generic, step, names)
+    every = np.ones(len(names), dtype=bool)
+    jacobian = Directions.of(meets, every, 1e-4 * step).forward(density.seen, generic[None])[1](0)
+    bent = density.curvature @ jacobian
+    rows = jacobian.multiply(bent) if is_sparse(bent) else jacobian.toarray() * bent
+    curvature = curvature + np.asarray(rows.sum(axis=0)).ravel()
+    return _wide(curvature)
+
+
+def _wide(curvature: Float) -> Float:
+    """Standard deviations of curvatures; one where there is none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        width = 1 / np.sqrt(curvature)
+    return np.where(np.isfinite(width) & (width > 0), np.clip(width, 1e-8, 1e3), 1.0)

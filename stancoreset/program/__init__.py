@@ -1,0 +1,99 @@
+"""A program with its data: woven, checked, cut at what the rows see, and bound to an engine.
+
+May import selection and what lies below it. Hands out `Session`, which holds program, engine and
+data; `adopt` and the identities that every woven program must meet; `View`, the likelihood in what
+its rows see; and `Judge`, which certifies draws against the author's own program.
+"""
+
+from __future__ import annotations
+
+from stancoreset.program.adopt import Adopted, adopt
+from stancoreset.program.certify import (
+    CERTIFIED_DRAWS,
+    Judge,
+    Known,
+    certificate_of_gaussian,
+)
+from stancoreset.program.every_row import every_row
+from stancoreset.program.identities import (
+    SOLVER_TOLERANCE,
+    TOLERANCE,
+    Identity,
+    check_identities,
+    identity_table,
+    require_identities,
+)
+from stancoreset.program.impossible import impossible_rows
+from stancoreset.program.passes import PASSES, PassesName
+from stancoreset.program.quantities import (
+    bind_original,
+    few_quantities,
+    known_quantities,
+    read_whole,
+    shapes_at,
+    unconstrained_draws,
+    with_quantities,
+)
+from stancoreset.program.row_weights import (
+    WeightKind,
+    check_kind,
+    quantities_of_weighted_rows,
+    read_row_weights,
+    require_repeatable,
+    without_weighted_rows,
+)
+from stancoreset.program.second_engine import SECOND, SecondEngine
+from stancoreset.program.session import (
+    Data,
+    Session,
+    in_memory,
+)
+from stancoreset.program.view import (
+    View,
+    held_once,
+    of_psi,
+    view_of,
+)
+from stancoreset.program.without_rows import WithoutRows
+
+__all__ = [
+    "CERTIFIED_DRAWS",
+    "PASSES",
+    "SECOND",
+    "SOLVER_TOLERANCE",
+    "TOLERANCE",
+    "Adopted",
+    "Data",
+    "Identity",
+    "Judge",
+    "Known",
+    "PassesName",
+    "SecondEngine",
+    "Session",
+    "View",
+    "WeightKind",
+    "WithoutRows",
+    "adopt",
+    "bind_original",
+    "certificate_of_gaussian",
+    "check_identities",
+    "check_kind",
+    "every_row",
+    "few_quantities",
+    "held_once",
+    "identity_table",
+    "impossible_rows",
+    "in_memory",
+    "known_quantities",
+    "of_psi",
+    "quantities_of_weighted_rows",
+    "read_row_weights",
+    "read_whole",
+    "require_identities",
+    "require_repeatable",
+    "shapes_at",
+    "unconstrained_draws",
+    "view_of",
+    "with_quantities",
+    "without_weighted_rows",
+]
