@@ -26,26 +26,26 @@ from stancoreset.engines import NUTS
 from stancoreset.policy import Policy
 from stancoreset.posterior import arviz
 
-__all__ = ["factor", "grown", "kept", "lengthened", "room"]
+__all__ = ["length_ratio", "lengthened", "lengthening", "max_kept_ratio", "max_lengthening"]
 
 # Draws that are kept however many values they have: cmdstanpy's default.
 _KEPT = 4_000
 
 
-def room(transitions: float, policy: Policy) -> float:
+def max_lengthening(transitions: float, policy: Policy) -> float:
     """The largest factor by which chains of so many transitions, all together, may grow."""
     return policy.most_transitions / max(1, transitions)
 
 
-def factor(needed: float, room: float, policy: Policy) -> float:
+def lengthening(needed: float, room: float, policy: Policy) -> float:
     """The growth of chains that need to be so many times as long.
 
     It is 1 if they are long enough, or if that is hopeless: if even three times as much as there
     is room for would not be enough.
 
-    >>> [factor(needed, 10.0, Policy()) for needed in (0.9, 1.6, 20.0, 40.0)]
+    >>> [lengthening(needed, 10.0, Policy()) for needed in (0.9, 1.6, 20.0, 40.0)]
     [1.0, 2.0, 10.0, 1.0]
-    >>> factor(2.0, 1.5, Policy()), factor(2.0, 0.5, Policy())
+    >>> lengthening(2.0, 1.5, Policy()), lengthening(2.0, 0.5, Policy())
     (1.5, 1.0)
     """
     if not 1 < needed <= policy.unmixed_longer * room:
@@ -62,12 +62,12 @@ def lengthened(nuts: NUTS, longer: float, posterior: Any, policy: Policy, *, war
     if warmer and longer > 1:
         warm = min(longer, policy.unmixed_longer)
         nuts = replace(nuts, iter_warmup=math.ceil(warm * nuts.warmup))
-    bounded = math.ceil(longer / kept(posterior, policy, nuts.chains * nuts.draws))
+    bounded = math.ceil(longer / max_kept_ratio(posterior, policy, nuts.chains * nuts.draws))
     every = nuts.keep_every * max(1, min(bounded, math.floor(longer)))
     return replace(nuts, iter_sampling=math.ceil(longer * nuts.iter_sampling), keep_every=every)
 
 
-def kept(posterior: Any, policy: Policy, draws: int | None = None) -> float:
+def max_kept_ratio(posterior: Any, policy: Policy, draws: int | None = None) -> float:
     """The largest factor by which the number of draws may grow.
 
     It is that of a posterior's own draws, or of so many like them.
@@ -80,6 +80,6 @@ def kept(posterior: Any, policy: Policy, draws: int | None = None) -> float:
     return max(1.0, min(policy.most_transitions / draws, most))
 
 
-def grown(settings: Mapping[str, Any], nuts: NUTS) -> float:
+def length_ratio(settings: Mapping[str, Any], nuts: NUTS) -> float:
     """How many times as long chains with these settings are as those of `nuts`."""
     return float(settings.get("iter_sampling", nuts.iter_sampling)) / nuts.iter_sampling

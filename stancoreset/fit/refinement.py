@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from stancoreset.fit.lengths import factor
+from stancoreset.fit.lengths import lengthening
 from stancoreset.policy import Policy
 from stancoreset.posterior import (
     ESS_CORRECTED,
@@ -81,7 +81,7 @@ def _change(
     if last.diverged and sum(r.action == SMALLER_STEPS for r in rounds) < _SMALLER:
         return Change(SMALLER_STEPS, last.reference, {})
     tried = [r.reference for r in rounds]
-    longer = factor(last.longer_beside, room, policy)
+    longer = lengthening(last.longer_beside, room, policy)
     if 1 < longer <= policy.round_growth:  # which costs less than other rows
         return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer)
     if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
@@ -143,7 +143,7 @@ def _longer_chains(rounds: Sequence[Round], room: float, policy: Policy) -> Chan
         helps = helps and (little or last.ess_bulk >= policy.improvement * rounds[-2].ess_bulk)
     if done and not helps:
         return None
-    longer = factor(last.longer, room, policy)
+    longer = lengthening(last.longer, room, policy)
     if not last.short:  # chains that disagree cannot estimate their own error
         longer = max(longer, min(policy.unmixed_longer, room))
     return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer) if longer > 1 else None

@@ -22,15 +22,15 @@ from stancoreset.errors import (
     StancoresetError,
 )
 from stancoreset.fit.evidence import evidence_of
-from stancoreset.fit.lengths import kept, lengthened, room
+from stancoreset.fit.lengths import lengthened, max_kept_ratio, max_lengthening
 from stancoreset.fit.memory import memory_needed
 from stancoreset.fit.plan import NEEDS_GLM, Plan, reference_name
 from stancoreset.fit.refinement import best_round, next_change, next_gaussian
 from stancoreset.fit.sizes import AUTO
-from stancoreset.fit.steps import Attempt, Pipeline, careful
+from stancoreset.fit.steps import Attempt, Pipeline, with_small_steps
 from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
 from stancoreset.program import (
-    Judge,
+    Certifier,
     Session,
     few_quantities,
     impossible_rows,
@@ -210,7 +210,7 @@ class Rounds:
         nuts = asked.nuts
         smaller = actions.count(SMALLER_STEPS)
         if smaller == 1 and self._keeps_dense_metric(attempts):
-            nuts = careful(nuts, asked.policy)
+            nuts = with_small_steps(nuts, asked.policy)
         elif smaller:
             # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
             closer = smaller + self._were_careful(attempts)
@@ -271,7 +271,7 @@ class Rounds:
         number = len(attempts)
         folder = pipeline.folder.round(number, MATCHING)
         try:
-            judge = Judge(pipeline.session, pipeline.checked, best.coreset, (best.reference,))
+            judge = Certifier(pipeline.session, pipeline.checked, best.coreset, (best.reference,))
             moved = judge.matched(best.posterior, best.certificate)
         except StancoresetError:  # a last attempt, which the fit does not need
             return
@@ -331,10 +331,10 @@ class Rounds:
             return None
         rounds = [a.round for a in attempts]
         if plan.is_gaussian:
-            most = kept(attempts[-1].posterior, plan.policy)
+            most = max_kept_ratio(attempts[-1].posterior, plan.policy)
             return next_gaussian(rounds, plan.max_rounds, most, plan.policy)
         candidates = plan.selection.number or default_candidates(full.n_obs, rounds[-1].size)
-        most = room(rounds[-1].n_transitions * rounds[-1].thin, plan.policy)
+        most = max_lengthening(rounds[-1].n_transitions * rounds[-1].thin, plan.policy)
         change = next_change(rounds, candidates, full.n_obs, plan.max_rounds, most, plan.policy)
         # Selection in the loop uses no reference that could be replaced.
         fixed = self.same_rows or plan.method in IN_THE_LOOP

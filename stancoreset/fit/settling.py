@@ -29,7 +29,13 @@ from stancoreset.fit.all_rows import are_few, stand_for_themselves
 from stancoreset.fit.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.policy import Policy
 from stancoreset.posterior.arviz import worst_rhat
-from stancoreset.program import Session, WithoutRows, held_once, of_psi, view_of
+from stancoreset.program import (
+    RowFreeProgram,
+    Session,
+    held_once,
+    in_likelihood_coordinates,
+    of_psi,
+)
 from stancoreset.reference import (
     Reference,
     finite_log_likelihood,
@@ -129,7 +135,7 @@ class Settling:
         `by_chains` says why the collapsed sampler made no draws, if it was tried.
         """
         try:
-            view = view_of(self.session, self.checked, self.full, reference)
+            view = in_likelihood_coordinates(self.session, self.checked, self.full, reference)
             expansion = view.session.expand(view.full, view.reference)
             gap = expansion.gap(view.reference)
             if view.reference is reference and gap <= self.policy.error_goal:
@@ -255,7 +261,7 @@ class Settling:
             max_treedepth=min(depth, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
-        without = WithoutRows(session, self.checked)
+        without = RowFreeProgram(session, self.checked)
         quadratic = without.quadratic(full, expansion)
         inits = np.resize(inits, (chains, inits.shape[1]))
         result = without.sample(quadratic, nuts, seed, inits, near)

@@ -31,10 +31,10 @@ from stancoreset.fit.all_rows import all_rows, stand_for_themselves
 from stancoreset.fit.controlled import ControlledSelection, require_equal
 from stancoreset.fit.in_the_loop import draws_of, select_in_the_loop
 from stancoreset.fit.lengths import (
-    factor,
-    grown,
+    length_ratio,
     lengthened,
-    room,
+    lengthening,
+    max_lengthening,
 )
 from stancoreset.fit.plan import (
     BY_CHANCE,
@@ -62,13 +62,13 @@ from stancoreset.policy import Policy
 from stancoreset.posterior import RHAT_MIXED, Certificate, arviz
 from stancoreset.program import (
     CERTIFIED_DRAWS,
-    Judge,
-    Known,
+    Certifier,
+    LikelihoodView,
+    PreviousChains,
+    RowFreeProgram,
     Session,
-    View,
-    WithoutRows,
-    every_row,
-    view_of,
+    in_likelihood_coordinates,
+    iter_log_lik_blocks,
 )
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, fit_reference, from_rows
@@ -94,7 +94,7 @@ from stancoreset.selection import (
 from stancoreset.selection.solvers import SolverName
 from stancoreset.stan import Labels
 
-__all__ = ["Attempt", "Pipeline", "careful"]
+__all__ = ["Attempt", "Pipeline", "with_small_steps"]
 
 # Gradients that tell what one takes.
 _TIMED = 4
@@ -102,7 +102,7 @@ _TIMED = 4
 _NEAR_BY = (SETTLED, "draws", "pilot")
 
 
-def careful(nuts: NUTS, policy: Policy) -> NUTS:
+def with_small_steps(nuts: NUTS, policy: Policy) -> NUTS:
     """The options with small steps, for a dense metric that is known."""
     return replace(nuts, adapt_delta=policy.careful_delta)
 
@@ -119,9 +119,9 @@ class Attempt:
     round: Round
 
     @property
-    def known(self) -> Known:
+    def known(self) -> PreviousChains:
         """What later chains of the same rows may learn from."""
-        return Known(self.posterior, self.round.ess_bulk, self.round.rhat)
+        return PreviousChains(self.posterior, self.round.ess_bulk, self.round.rhat)
 
     def failed(self, number: int, change: Change, error: StancoresetError) -> Attempt:
         """The record of a failed round, with the results of this one."""
@@ -172,7 +172,7 @@ class Pipeline:
         if coreset is None and not self.plan.is_gaussian:
             coreset = like.coreset if like else self._described(here.coreset(full, reference))
             self._keep("coreset", coreset)
-        judge = Judge(self.session, self.checked, coreset, (reference, *self.earlier))
+        judge = Certifier(self.session, self.checked, coreset, (reference, *self.earlier))
         posterior, native = folder.found("posterior"), None
         if posterior is None:
             if coreset is None:
@@ -193,7 +193,7 @@ class Pipeline:
             self._keep("certificate", certificate)
         seconds = time.perf_counter() - started
         made = arviz.attrs_of(posterior)
-        longer = change.lengthened * grown(made, self.plan.nuts)
+        longer = change.lengthened * length_ratio(made, self.plan.nuts)
         return Attempt(
             reference=reference,
             coreset=coreset,
@@ -249,7 +249,7 @@ class Pipeline:
 
     def _foresee(self, dimensions: int) -> None:
         """Say early if chains will take long, by the time of a gradient without rows."""
-        took = WithoutRows(self.session, self.checked).seconds()
+        took = RowFreeProgram(self.session, self.checked).seconds()
         nuts = self.plan.nuts.completed(np.ones(1))
         iterations = iterations_of(self.plan.policy) + (nuts.iter_warmup or 0) + nuts.iter_sampling
         turns = nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
@@ -303,10 +303,10 @@ class Pipeline:
                 weights_name=session.program.weights,
                 provenance=dict(self.provenance),
             )
-        view, controlled = View(session, full, reference), None
+        view, controlled = LikelihoodView(session, full, reference), None
         if self._controls:
             with self.stages("expand"):
-                view = view_of(session, self.checked, full, reference)
+                view = in_likelihood_coordinates(session, self.checked, full, reference)
                 expansion = self.expansion(view)
             # As many draws as the little or much that is left takes.
             view = self._extended(view, expansion, settled=reference.method == SETTLED)
@@ -337,8 +337,8 @@ class Pipeline:
         )
 
     def _extended(
-        self, view: View, expansion: Expansion | None = None, *, settled: bool = False
-    ) -> View:
+        self, view: LikelihoodView, expansion: Expansion | None = None, *, settled: bool = False
+    ) -> LikelihoodView:
         """The same with as many evaluated draws as rows are selected on.
 
         `settled` draws, which were made to find the quadratic, may all be evaluated.
@@ -358,7 +358,7 @@ class Pipeline:
         with self.stages("project"):
             return view.extended(wanted)
 
-    def _information(self, view: View, coreset: Coreset) -> Float | None:
+    def _information(self, view: LikelihoodView, coreset: Coreset) -> Float | None:
         """What each row tells, if that costs a small share of what any fit costs.
 
         Programs that are no generalised linear model need gradients of the coreset's rows. They may
@@ -410,7 +410,7 @@ class Pipeline:
         """Whether a control variate completes the rows."""
         return self.plan.selection.control_variate and bool(self.session.controlled.covered)
 
-    def expansion(self, view: View) -> Expansion:
+    def expansion(self, view: LikelihoodView) -> Expansion:
         """The log likelihood as a quadratic, by exact expectations if rows are selected by them.
 
         An `OptionError` is raised if the plan asks for Hermite series of rows that have none.
@@ -452,7 +452,7 @@ class Pipeline:
         few = self._candidates(full, few=True) <= MAX_CANDIDATES
         return here and few and not session.no_series(full)
 
-    def _without_candidates(self, view: View, expansion: Expansion) -> Coreset | None:
+    def _without_candidates(self, view: LikelihoodView, expansion: Expansion) -> Coreset | None:
         """The quadratic alone, or rows selected group by group; None if rows must be projected."""
         if self._stands_alone(view, expansion):
             return self._quadratic_only(view, expansion)
@@ -463,7 +463,7 @@ class Pipeline:
             found = self._of_groups(view, expansion)
         return None if found is None else self._local_coreset(view, found)
 
-    def select(self, view: View, controlled: ControlledSelection | None) -> Coreset:
+    def select(self, view: LikelihoodView, controlled: ControlledSelection | None) -> Coreset:
         """Project candidate rows and select among them; add draws as long as that helps."""
         plan, stages = self.plan, self.stages
         full, reference = view.full, view.reference
@@ -497,7 +497,7 @@ class Pipeline:
                     break
         return best
 
-    def _stands_alone(self, view: View, expansion: Expansion) -> bool:
+    def _stands_alone(self, view: LikelihoodView, expansion: Expansion) -> bool:
         """Whether no row completes the quadratic: none need to, or none can.
 
         A row that stands for others of its student curves one teacher too much, and a row whose log
@@ -510,12 +510,12 @@ class Pipeline:
         gap, norm = expansion.gap(view.reference), _norm(view.reference)
         return is_open and is_negligible(gap, norm, self.plan.policy)
 
-    def _selects_locally(self, view: View) -> bool:
+    def _selects_locally(self, view: LikelihoodView) -> bool:
         """Whether rows are selected group by group."""
         blocks = view.reference.gaussian.blocks
         return blocks is not None and blocks.hubs is None and self._may_choose
 
-    def _is_crossed(self, view: View) -> bool:
+    def _is_crossed(self, view: LikelihoodView) -> bool:
         """Whether rows belong to levels of two large factors."""
         blocks = view.reference.gaussian.blocks
         return blocks is not None and blocks.hubs is not None and self._may_choose
@@ -530,7 +530,7 @@ class Pipeline:
         """Whether the user asks for neither a method nor a number of rows."""
         return self._may_choose and isinstance(self.plan.size, str)
 
-    def _quadratic_only(self, view: View, expansion: Expansion) -> Coreset:
+    def _quadratic_only(self, view: LikelihoodView, expansion: Expansion) -> Coreset:
         """The quadratic of all rows, beside a few random ones with the weights that they have.
 
         These replace no others, so that the error is what the quadratic leaves.
@@ -564,7 +564,7 @@ class Pipeline:
         """
         return 0.5 * self.plan.policy.error_goal**2
 
-    def _of_groups(self, view: View, expansion: Expansion) -> LocalSelection | None:
+    def _of_groups(self, view: LikelihoodView, expansion: Expansion) -> LocalSelection | None:
         """Rows of every group against what its own rows leave; None if draws are too few."""
         plan, full = self.plan, view.full
         size = None if isinstance(plan.size, str) else int(plan.size)
@@ -586,7 +586,7 @@ class Pipeline:
         if plan.selection.projection or len(draws) < fewest:
             return None
         candidates = candidates_of(
-            every_row(view.session, self.checked, full, len(draws)),
+            iter_log_lik_blocks(view.session, self.checked, full, len(draws)),
             draws,
             blocks,
             expansion.centre,
@@ -596,7 +596,7 @@ class Pipeline:
         )
         return select_on_draws(candidates, draws, blocks, goal=self._group_goal, size=size)
 
-    def _local_coreset(self, view: View, found: LocalSelection) -> Coreset:
+    def _local_coreset(self, view: LikelihoodView, found: LocalSelection) -> Coreset:
         """Rows selected group by group, with the error that their selection predicts."""
         numbers = view.full.row_numbers
         rows = found.rows if numbers is None else numbers[found.rows]
@@ -613,7 +613,9 @@ class Pipeline:
             norm=norm,
         )
 
-    def _pool(self, view: View, count: int, series: AllRows | None) -> tuple[np.ndarray, RowModel]:
+    def _pool(
+        self, view: LikelihoodView, count: int, series: AllRows | None
+    ) -> tuple[np.ndarray, RowModel]:
         """Candidates: random ones, likelier the larger their remainders if their series are known.
 
         The user may ask for rows that stand for all, whatever is known of the posterior. Methods
@@ -631,7 +633,7 @@ class Pipeline:
         different = plan.method not in ("auto", *BY_CHANCE) and not plan.options
         return session.pool(self.checked, count, plan.seed, self.extra, different=different)
 
-    def _more_draws(self, view: View, have: int) -> Float | None:
+    def _more_draws(self, view: LikelihoodView, have: int) -> Float | None:
         """Draws to add to those of a projection; None if there are none, or none are wanted."""
         reference, on_disk = view.reference, view.full.passes.stored is not None
         count = further_draws(have, self.plan.policy, few=on_disk)
@@ -689,13 +691,13 @@ class Pipeline:
             )
 
     def sample(
-        self, reference: Reference, coreset: Coreset, known: Known | None = None
+        self, reference: Reference, coreset: Coreset, known: PreviousChains | None = None
     ) -> SampleResult:
         """Run NUTS on the coreset, of which draws may be `known`."""
         plan, near = self.plan, self.near(reference, known)
         nuts = plan.nuts
         if reference.diverged and self.may_be_careful(near):
-            nuts = careful(nuts, plan.policy)
+            nuts = with_small_steps(nuts, plan.policy)
         if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
             nuts = replace(nuts, adapt_delta=nuts.delta_of_groups(near.shape[1]))
         with self.stages("sample"):
@@ -740,7 +742,7 @@ class Pipeline:
         return not fixed and near is not None and near.shape[1] <= DENSE_PARAMETERS
 
     def _sound(
-        self, result: SampleResult, judge: Judge, reference: Reference, coreset: Coreset
+        self, result: SampleResult, judge: Certifier, reference: Reference, coreset: Coreset
     ) -> tuple[SampleResult, Reference]:
         """Chains that a certificate may accept, as far as further ones help.
 
@@ -751,8 +753,8 @@ class Pipeline:
         plan, nuts, longer = self.plan, self.plan.nuts, 1.0
         for turn in range(plan.policy.repeats * plan.refines):
             chains = judge.chains(self._container(result, coreset))
-            left = room(longer * nuts.chains * nuts.iter_sampling, plan.policy)
-            more = factor(chains.longer, left, plan.policy)
+            left = max_lengthening(longer * nuts.chains * nuts.iter_sampling, plan.policy)
+            more = lengthening(chains.longer, left, plan.policy)
             if (
                 chains.diverge
                 and not reference.diverged
@@ -778,7 +780,7 @@ class Pipeline:
             result = here.sample(reference, coreset, chains.known)
         return result, reference
 
-    def keeps_metric(self, reference: Reference, known: Known) -> bool:
+    def keeps_metric(self, reference: Reference, known: PreviousChains) -> bool:
         """Whether chains know their metric from those that are `known`: no warm-up finds it."""
         return self.plan.nuts.iter_warmup is None and self.near(reference, known) is not None
 
@@ -788,7 +790,7 @@ class Pipeline:
         with self.stages("sample"):
             return self.session.gaussian_draws(self.checked, reference, nuts, plan.seed)
 
-    def certify(self, judge: Judge, posterior: Any) -> Certificate:
+    def certify(self, judge: Certifier, posterior: Any) -> Certificate:
         """Certify the posterior on the full data."""
         with self.stages("certify", total=CERTIFIED_DRAWS) as tick:
             certificate = judge.certificate(judge.chains(posterior), staged=True, tick=tick)
@@ -807,7 +809,7 @@ class Pipeline:
             return min(full.n_obs, little)
         return plan.selection.number or default_candidates(full.n_obs, plan.size)
 
-    def near(self, reference: Reference, same: Known | None = None) -> Float | None:
+    def near(self, reference: Reference, same: PreviousChains | None = None) -> Float | None:
         """Draws near the posterior, from which NUTS takes its metric; None if none are known.
 
         Those of the same coreset are nearest, if their chains agree and show a covariance.
@@ -851,7 +853,7 @@ def _norm(reference: Reference) -> float:
     return float(np.std(reference.log_likelihood))
 
 
-def _leaves_more(coreset: Coreset, view: View, expansion: Expansion) -> bool:
+def _leaves_more(coreset: Coreset, view: LikelihoodView, expansion: Expansion) -> bool:
     """Whether selected rows leave more of the log likelihood than the quadratic alone."""
     return coreset.heldout_error * (coreset.norm or 1.0) > expansion.gap(view.reference)
 

@@ -84,20 +84,20 @@ from stancoreset.program import (
     SECOND,
     SOLVER_TOLERANCE,
     TOLERANCE,
+    Certifier,
     Data,
     Identity,
-    Judge,
+    LikelihoodView,
     PassesName,
     SecondEngine,
     Session,
-    View,
     WeightKind,
     adopt,
     check_identities,
     check_kind,
     identity_table,
+    in_likelihood_coordinates,
     require_identities,
-    view_of,
 )
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
@@ -653,7 +653,10 @@ class CoresetModel(Closing):
         if projection in BEYOND:
             view, expansion = self._expanded(checked, reference, projection)
         else:
-            view, expansion = View(self._session, self._session.full_data(checked), reference), None
+            view, expansion = (
+                LikelihoodView(self._session, self._session.full_data(checked), reference),
+                None,
+            )
         series = None
         if projection == HERMITE and expansion is not None:
             series = series_of(view.full, expansion)
@@ -666,9 +669,11 @@ class CoresetModel(Closing):
 
     def _expanded(
         self, checked: StanData, reference: Reference, projection: str
-    ) -> tuple[View, Expansion]:
+    ) -> tuple[LikelihoodView, Expansion]:
         """The view in ψ, and the quadratic whose remainder this projection matches."""
-        view = view_of(self._session, checked, self._session.full_data(checked), reference)
+        view = in_likelihood_coordinates(
+            self._session, checked, self._session.full_data(checked), reference
+        )
         exact = projection == HERMITE
         if exact:
             require_series(view.no_series())
@@ -835,7 +840,7 @@ class CoresetModel(Closing):
         _check_draws(posterior)
         checked = self.read(data)
         references = () if reference is None else (reference,)
-        judge = Judge(self._session, checked, coreset, references)
+        judge = Certifier(self._session, checked, coreset, references)
         return judge.certificate(judge.chains(posterior), draws)
 
     def log_likelihood(

@@ -1,8 +1,9 @@
 """A program with its data: woven, checked, cut at what the rows see, and bound to an engine.
 
 May import selection and what lies below it. Hands out `Session`, which holds program, engine and
-data; `adopt` and the identities that every woven program must meet; `View`, the likelihood in what
-its rows see; and `Judge`, which certifies draws against the author's own program.
+data; `adopt` and the identities that every woven program must meet; `LikelihoodView`, the
+likelihood in what its rows see; and `Certifier`, which certifies draws against the author's own
+program.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from __future__ import annotations
 from stancoreset.program.adopt import Adopted, adopt
 from stancoreset.program.certify import (
     CERTIFIED_DRAWS,
-    Judge,
-    Known,
+    Certifier,
+    PreviousChains,
     certificate_of_gaussian,
 )
-from stancoreset.program.every_row import every_row
 from stancoreset.program.identities import (
     SOLVER_TOLERANCE,
     TOLERANCE,
@@ -24,6 +24,12 @@ from stancoreset.program.identities import (
     require_identities,
 )
 from stancoreset.program.impossible import impossible_rows
+from stancoreset.program.likelihood_view import (
+    LikelihoodView,
+    held_once,
+    in_likelihood_coordinates,
+    of_psi,
+)
 from stancoreset.program.passes import PASSES, PassesName
 from stancoreset.program.quantities import (
     bind_original,
@@ -34,6 +40,8 @@ from stancoreset.program.quantities import (
     unconstrained_draws,
     with_quantities,
 )
+from stancoreset.program.row_blocks import iter_log_lik_blocks
+from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.program.row_weights import (
     WeightKind,
     check_kind,
@@ -48,13 +56,6 @@ from stancoreset.program.session import (
     Session,
     in_memory,
 )
-from stancoreset.program.view import (
-    View,
-    held_once,
-    of_psi,
-    view_of,
-)
-from stancoreset.program.without_rows import WithoutRows
 
 __all__ = [
     "CERTIFIED_DRAWS",
@@ -63,27 +64,28 @@ __all__ = [
     "SOLVER_TOLERANCE",
     "TOLERANCE",
     "Adopted",
+    "Certifier",
     "Data",
     "Identity",
-    "Judge",
-    "Known",
+    "LikelihoodView",
     "PassesName",
+    "PreviousChains",
+    "RowFreeProgram",
     "SecondEngine",
     "Session",
-    "View",
     "WeightKind",
-    "WithoutRows",
     "adopt",
     "bind_original",
     "certificate_of_gaussian",
     "check_identities",
     "check_kind",
-    "every_row",
     "few_quantities",
     "held_once",
     "identity_table",
     "impossible_rows",
+    "in_likelihood_coordinates",
     "in_memory",
+    "iter_log_lik_blocks",
     "known_quantities",
     "of_psi",
     "quantities_of_weighted_rows",
@@ -93,7 +95,6 @@ __all__ = [
     "require_repeatable",
     "shapes_at",
     "unconstrained_draws",
-    "view_of",
     "with_quantities",
     "without_weighted_rows",
 ]

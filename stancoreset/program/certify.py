@@ -34,7 +34,7 @@ from stancoreset.rows import TOLERANCE
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import Coreset
 
-__all__ = ["CERTIFIED_DRAWS", "Chains", "Judge", "Known", "certificate_of_gaussian"]
+__all__ = ["CERTIFIED_DRAWS", "Certifier", "Chains", "PreviousChains", "certificate_of_gaussian"]
 
 #: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
@@ -44,7 +44,7 @@ _GRADIENTS = 5_000_000
 _OF_THE_CHAINS = ("divergences", "n_transitions", "rhat", "unseen", "unvisited", "against")
 
 
-class Known(NamedTuple):
+class PreviousChains(NamedTuple):
     """Facts that later chains of the same rows learn from: a posterior, its ESS and its R̂."""
 
     posterior: Any
@@ -90,14 +90,14 @@ class Chains:
         return too_short(self.monte_carlo, **self.diagnostics)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> PreviousChains:
         """Facts that later chains of these rows learn from: posterior, least ESS, largest R̂."""
         rhat = self.diagnostics.get("rhat", float("nan"))
-        return Known(self.posterior, self.monte_carlo.ess_bulk, rhat)
+        return PreviousChains(self.posterior, self.monte_carlo.ess_bulk, rhat)
 
 
 @dataclass(frozen=True)
-class Judge:
+class Certifier:
     """Certificates of one coreset's posterior; without a coreset, of the reference's Gaussian.
 
     The draws of `references` are evaluated too: first the one at which rows were matched, then

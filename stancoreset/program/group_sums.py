@@ -20,7 +20,7 @@ import numpy as np
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import StancoresetError
 from stancoreset.posterior import enough_draws
-from stancoreset.program.every_row import Piece, every_row, some_rows
+from stancoreset.program.row_blocks import Piece, iter_log_lik_blocks, some_rows
 from stancoreset.program.session import Session
 from stancoreset.selection import Coreset
 from stancoreset.selection.hermite import groups_of_rows, indicators
@@ -51,7 +51,7 @@ def left_by_groups(
         return total
 
     with suppress(StancoresetError):
-        every = every_row(session, checked, full, len(draws))
+        every = iter_log_lik_blocks(session, checked, full, len(draws))
         few = some_rows(session, checked, coreset.indices, coreset.weights, len(draws))
         left = summed(every) - summed(few)
         if coreset.control is not None:

@@ -17,7 +17,7 @@ import stancoreset as sc
 from calibration.models import MODELS, Model
 from calibration.study import Record, confusion, judge
 from calibration.truth import Summary, errors, load, summarise
-from stancoreset.program.certify import Judge
+from stancoreset.program.certify import Certifier
 
 QUICK = {"chains": 2, "iter_warmup": 250, "iter_sampling": 1_000}
 SIZE, SEED = 30, 1
@@ -118,7 +118,7 @@ def test_moment_matching_does_not_vouch_for_what_was_never_drawn(missed):
     data = model.data()
     with sc.CoresetModel(model.file, engine="stanli") as program:
         fit = program.fit(data, size=SIZE, seed=reseeded(SEED), draws=250, max_rounds=1, **QUICK)
-        judging = Judge(program._session, program.read(data), fit.coreset)
+        judging = Certifier(program._session, program.read(data), fit.coreset)
         # A quarter of them, which was enough, knows no mean to 0.05 standard deviations.
         everything = program.certify(data, fit.coreset, fit.posterior)
         draws, certificate = judging.matched(fit.posterior, everything)

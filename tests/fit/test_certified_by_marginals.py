@@ -13,7 +13,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.program import certify
-from stancoreset.program.certify import Judge
+from stancoreset.program.certify import Certifier
 from stancoreset.program.group_sums import left_by_groups
 from stancoreset.rows import FullData
 from stancoreset.runs.folder import RunFolder
@@ -148,7 +148,7 @@ def test_uneven_weights_of_many_groups_are_certified_by_marginals(fitted, uneven
     signs = np.sign(found.mean_shift[effects])
     assert np.mean(signs == -((-1.0) ** np.arange(GROUPS))) > 0.95
     assert np.abs(found.mean_shift[effects]).mean() == pytest.approx(0.03, abs=0.01)
-    judge = Judge(model._session, model.read(data), coreset)
+    judge = Certifier(model._session, model.read(data), coreset)
     every = judge.certificate(judge.chains(posterior), 8_000)
     session = model._session
     draws, _ = session.unconstrained(model.read(data), posterior, 8_000)

@@ -16,7 +16,7 @@ from stancoreset.errors import OptionError
 from stancoreset.fit import memory as room
 from stancoreset.fit.memory import Need, memory_needed
 from stancoreset.processes import free_memory, memory_in_use
-from stancoreset.program.view import held_once
+from stancoreset.program.likelihood_view import held_once
 from stancoreset.rows import FullData
 
 NEED = Need(500_000, 10, 68, by_rows=3e9, by_draws=1e9, free=2e9)

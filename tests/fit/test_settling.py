@@ -24,8 +24,8 @@ from stancoreset.fit.collapsing import collapsed_reference
 from stancoreset.fit.settling import SETTLED, Settling
 from stancoreset.policy import DEFAULT, Policy
 from stancoreset.posterior import arviz
-from stancoreset.program.view import view_of
-from stancoreset.program.without_rows import WithoutRows
+from stancoreset.program.likelihood_view import in_likelihood_coordinates
+from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.progress import Stages
 from stancoreset.reference import (
     GaussianFit,
@@ -95,7 +95,7 @@ def test_chains_that_take_long_are_foreseen(model, counts, monkeypatch, seconds,
     def stop(*_, **__):
         raise Stopped
 
-    monkeypatch.setattr(WithoutRows, "seconds", lambda _: seconds)
+    monkeypatch.setattr(RowFreeProgram, "seconds", lambda _: seconds)
     monkeypatch.setattr(Settling, "instead_of", stop)
     told: list[str] = []
     with pytest.raises(Stopped):
@@ -123,8 +123,8 @@ def test_a_gradient_of_prior_and_quadratic_is_timed(model, counts, monkeypatch):
     clock = iter([0.0, 5.0, 5.0, 7.0, 7.0, 10.0])
     session, data = model._session, model.read(counts)
     fake = SimpleNamespace(perf_counter=lambda: next(clock))
-    monkeypatch.setattr(sys.modules[WithoutRows.__module__], "time", fake)
-    assert WithoutRows(session, data).seconds() == 2.0
+    monkeypatch.setattr(sys.modules[RowFreeProgram.__module__], "time", fake)
+    assert RowFreeProgram(session, data).seconds() == 2.0
 
 
 @pytest.mark.fit
@@ -137,7 +137,7 @@ def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
         session, data = normal._session, normal.read(counts)
         reference = collapsed_reference(session, data, session.full_data(data), 100, 1, DEFAULT)
         assert reference.method == SETTLED
-        view = view_of(session, data, session.full_data(data), reference)
+        view = in_likelihood_coordinates(session, data, session.full_data(data), reference)
         for pairs in (0, 8):
             assert (
                 expand(view.full, view.reference, np.arange(13), pairs).gap(view.reference) < 1e-4
@@ -517,7 +517,7 @@ def test_a_likelihood_that_is_not_the_programs_is_an_error(model, counts, monkey
     seen = type(session).seen
     monkeypatch.setattr(type(session), "seen", lambda *args: seen(*args) * 1.01)
     with pytest.raises(ControlError, match="what the rows see"):
-        view_of(session, data, full, reference)
+        in_likelihood_coordinates(session, data, full, reference)
 
 
 @pytest.mark.fit
@@ -588,7 +588,7 @@ def test_all_rows_leave_no_error_in_the_projection(model, counts, draws):
     )
     with_draws = model.reference(data, there, draws=draws, seed=1)
     session, checked = model._session, model.read(data)
-    view = view_of(session, checked, session.full_data(checked), with_draws)
+    view = in_likelihood_coordinates(session, checked, session.full_data(checked), with_draws)
     expansion = view.session.expand(view.full, view.reference, 8)
     rows, pool = view.session.pool(checked, 300, 1)
     with pool:

@@ -36,7 +36,7 @@ from stancoreset.model import Plan
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior.arviz import attrs_of
 from stancoreset.program import session as session_room
-from stancoreset.program.view import View
+from stancoreset.program.likelihood_view import LikelihoodView
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.rows import Blocks
@@ -139,7 +139,7 @@ def climbed(model, projection, monkeypatch):
                 reference, draws=np.resize(reference.draws, (start, 4)), spare=spare
             )
             reference = replace(reference, log_likelihood=np.zeros(start))
-        view = View(session, session.full_data(checked), reference)
+        view = LikelihoodView(session, session.full_data(checked), reference)
         coreset = steps.select(view, None)
         assert not set(used) & set(range(HELDOUT_DRAWS))  # those that measure errors
         assert len(used) == len(set(used))
@@ -235,7 +235,7 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
 ):
     """Of 40 rows; on fewer than a hundred draws none are."""
     seen: list[tuple[int, ...]] = []
-    monkeypatch.setattr(steps, "every_row", lambda *_: ())
+    monkeypatch.setattr(steps, "iter_log_lik_blocks", lambda *_: ())
     monkeypatch.setattr(
         steps, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
     )

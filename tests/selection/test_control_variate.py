@@ -16,8 +16,8 @@ from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
 from stancoreset.fit.controlled import ControlledSelection
 from stancoreset.fit.rounds import influential_rows
-from stancoreset.program.certify import Judge
-from stancoreset.program.without_rows import WithoutRows
+from stancoreset.program.certify import Certifier
+from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection import Coreset, Expansion, control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
@@ -474,7 +474,7 @@ def test_a_gaussian_without_spread_is_told(model, data, reference):
     with pytest.raises(
         ControlError, match=r"hardly any spread along \w+(\.\d)? \(sd .*another ref"
     ):
-        WithoutRows(session, checked).quadratic(full, replace(expansion, factor=flat))
+        RowFreeProgram(session, checked).quadratic(full, replace(expansion, factor=flat))
 
 
 def test_negative_directions_are_bent_back(model, data, reference):
@@ -786,7 +786,7 @@ def test_moment_matching_before_a_rejection(model, data, reference):
         posterior = model.sample(data, away, seed=reseeded(seed), **options)
         before = model.certify(data, away, posterior, draws=2_000)
         assert before.verdict == "rejected"
-        found = Judge(session, checked, away).matched(posterior, before)
+        found = Certifier(session, checked, away).matched(posterior, before)
         if found is None:
             continue
         matches += 1

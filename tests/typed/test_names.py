@@ -41,7 +41,7 @@ def test_a_literal_is_the_list(names, known):
 
 @pytest.mark.parametrize("engine", get_args(EngineName))
 def test_every_engine_is_known(engine):
-    """Known, whether it is installed or not: only another name is an `OptionError`."""
+    """PreviousChains, whether it is installed or not: only another name is an `OptionError`."""
     with suppress(sc.errors.EngineNotFoundError):
         assert sc.engines.resolve_engine(engine).name in get_args(EngineName)
 

@@ -13,7 +13,7 @@ from stancoreset.reference import GaussianFit, Reference, extended, of_evaluated
 from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["View", "held_once", "of_psi", "view_of"]
+__all__ = ["LikelihoodView", "held_once", "in_likelihood_coordinates", "of_psi"]
 
 # Step of differences along a coordinate that is constant.
 _SMALL = 1e-3
@@ -26,7 +26,7 @@ _SPARE = 500
 
 
 @dataclass(frozen=True)
-class View:
+class LikelihoodView:
     """The full data and a reference whose draws are values of ψ, with the likelihood's session."""
 
     session: Session
@@ -46,7 +46,7 @@ class View:
     def _is_gaussian(self) -> bool:
         return self.reference.method == "laplace"
 
-    def extended(self, count: int) -> View:
+    def extended(self, count: int) -> LikelihoodView:
         """The same with `count` evaluated draws, or as many as there are."""
         return replace(self, reference=extended(self.full, self.reference, count))
 
@@ -55,18 +55,20 @@ class View:
         return self.session.no_series(self.full)
 
 
-def view_of(session: Session, checked: StanData, full: FullData, reference: Reference) -> View:
+def in_likelihood_coordinates(
+    session: Session, checked: StanData, full: FullData, reference: Reference
+) -> LikelihoodView:
     """What the rows see of a reference."""
     likelihood = session.likelihood
     if likelihood is session:
-        return View(session, full, reference)
+        return LikelihoodView(session, full, reference)
     spare = reference.more(_SPARE, stream=0) if reference.spare is None else reference.spare
     psi = session.seen(checked, np.concatenate([reference.draws, spare]))
     seen = session.seen_data(checked)
     known = reference.log_likelihood
     offset = _offset_of(seen.log_likelihood(psi[:_COMPARED]), known[:_COMPARED], seen)
     session.hold_once(checked, full, seen, offset)
-    return View(likelihood, seen, of_psi(psi, known + offset, seen, reference.seed))
+    return LikelihoodView(likelihood, seen, of_psi(psi, known + offset, seen, reference.seed))
 
 
 def held_once(

@@ -14,7 +14,7 @@ from stancoreset.program.session import Session
 from stancoreset.rows import FullData, bind_rows
 from stancoreset.rows.tables import row_count, stan_rows
 
-__all__ = ["Piece", "every_row", "some_rows"]
+__all__ = ["Piece", "iter_log_lik_blocks", "some_rows"]
 
 # Log likelihoods that are held at a time.
 _VALUES = 10_000_000
@@ -23,7 +23,9 @@ _VALUES = 10_000_000
 Piece: TypeAlias = tuple[Callable[[Float], Float], Float]
 
 
-def every_row(session: Session, checked: StanData, full: FullData, draws: int) -> Iterator[Piece]:
+def iter_log_lik_blocks(
+    session: Session, checked: StanData, full: FullData, draws: int
+) -> Iterator[Piece]:
     """Yield all rows in pieces for `draws` draws, in the order of `FullData.row_numbers`.
 
     Those on disk are read once, in their own order.
