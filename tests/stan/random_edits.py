@@ -156,9 +156,12 @@ _TOKEN = re.compile(
     r"//[^\n]*|/\*.*?\*/|\"[^\"]*\"|[A-Za-z_]\w*|\d+\.?\d*|\.\*|\./|[^\s\w]", re.DOTALL
 )
 _WORDS = frozenset(
-    """data parameters model functions transformed generated quantities int real vector row_vector
-    matrix array simplex ordered corr_matrix cholesky_factor_corr lower upper for if else in while
-    target return void""".split()
+    re.findall(
+        r"\w+",
+        """data parameters model functions transformed generated quantities int real vector matrix
+        row_vector array simplex ordered corr_matrix cholesky_factor_corr lower upper for if else in
+        while target return void""",
+    )
 )
 _TYPES = ("int", "real", "vector", "row_vector", "matrix")
 
