@@ -608,7 +608,7 @@ def _truth(edit: Edit, folder: Path) -> dict[str, Any]:
     """In the child: stanli's own NUTS on the edited program and data, without this library."""
     import stanli
 
-    data = _json({**edit.data, **_defaults(edit)}).decode()
+    data = _json(_for_stan(edit)).decode()
     try:
         model = stanli.Model(stan_code=edit.code, data=data, seed=1)
     except (RuntimeError, ValueError) as error:
@@ -620,10 +620,21 @@ def _truth(edit: Edit, folder: Path) -> dict[str, Any]:
     return {"apart": _apart(folder / "run", full)}
 
 
-def _defaults(edit: Edit) -> Data:
-    """Weights of one for a program that declares them: a fit needs none."""
-    match = re.search(r"vector<lower=0>\[N\] weights;", edit.code)
-    return {"weights": [1.0] * edit.data["N"]} if match and "weights" not in edit.data else {}
+def _for_stan(edit: Edit) -> Data:
+    """The data as Stan takes them: weights and sizes that a fit finds, whole numbers as integers."""
+
+    def whole(value: Any) -> Any:
+        array = np.asarray(value)
+        is_whole = array.dtype.kind == "f" and np.all(array == np.round(array)) and array.size
+        return array.astype(int).tolist() if is_whole and np.abs(array).max() < 1e9 else value
+
+    with sc.CoresetModel(stan_code=edit.code, engine="stanli") as model:
+        complete = model.read(edit.data)
+        found = {d.name: complete[d.name] for d in model.program.program.data if d.name in complete}
+    if "weights" in edit.code:
+        found["weights"] = np.ones(len(next(v for v in found.values() if np.ndim(v))))
+    added = {name: _plain(value) for name, value in found.items() if name not in edit.data}
+    return {name: whole(value) for name, value in {**edit.data, **added}.items()}
 
 
 def _apart(run: Path, full: Any) -> dict[str, Any]:

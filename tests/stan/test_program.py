@@ -292,6 +292,7 @@ def test_sizes_are_inferred() -> None:
         ({"y": [[0], [1], [1], [0]]}, r"'y' has shape \(4, 1\); expected \(4,\).*ravel"),
         ({"y": [0, 1, 0.5, 1]}, r"'y' has 0.5 at \[2\] .*array\[N\] int y \(line 1\)"),
         ({"y": [0, 1, 2**40, 1]}, "1099511627776, which does not fit"),
+        ({"y": [0, 1, 1e300, 1]}, r"1e\+300, which does not fit"),
         ({"N": 4.5}, "'N' has 4.5; expected whole numbers"),
         ({"N": -1}, "size N of 'X' is -1"),
         ({"s": [1.0, 2.0]}, r"'s' has shape \(2,\); expected a single number"),
@@ -301,6 +302,7 @@ def test_sizes_are_inferred() -> None:
         ({"X": np.full((4, 2), np.nan)}, r"'X' has nan at \[0, 0\]"),
     ],
 )
+@pytest.mark.filterwarnings("error")  # as of numpy's casts
 def test_bad_data_are_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         check_data(PROGRAM, GOOD | change)

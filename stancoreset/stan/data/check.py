@@ -153,13 +153,13 @@ def _typed(decl: n.Decl, value: Value) -> Value:
                 f"data variable '{decl.name}' has {array[first]}{where}; expected whole numbers: "
                 f"it is declared as {declared(decl)} (line {decl.line})"
             )
-        array = array.astype(np.int64)
     if array.size and (array.min() < _INT32.min or array.max() > _INT32.max):
         worst = array.min() if array.min() < _INT32.min else array.max()
         raise DataError(
             f"data variable '{decl.name}' has {worst}, which does not fit Stan's 32-bit integers; "
             "declare it as real, or rescale it"
         )
+    array = array.astype(np.int64, copy=False)
     return array if array.ndim else int(array)
 
 

@@ -243,10 +243,7 @@ def _parse_json(path: Path, text: bytes) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
-            f"expected {READABLE}"
-        ) from error
+        raise DataError(f"{path} is not JSON: {_fault(path, error)}") from error
     except RecursionError as error:
         raise DataError(
             f"{path} is not Stan JSON: its brackets are nested too deeply; expected numbers and "
@@ -256,6 +253,19 @@ def _parse_json(path: Path, text: bytes) -> Any:
         raise DataError(
             f"{path} is not JSON: byte {error.start} is not UTF-8 text; expected {READABLE}"
         ) from error
+
+
+def _fault(path: Path, error: json.JSONDecodeError) -> str:
+    """Where text stops being JSON, what was expected, and what to do."""
+    where = f"{error.msg} at line {error.lineno}, column {error.colno}"
+    text = error.doc.strip()
+    if text.startswith("{") and not text.endswith("}"):
+        return f"{where}; expected }} at its end: the file seems to be cut off, write it again"
+    if FORMATS.get(path.suffix.lower()) != "json":
+        return f"{where}; expected {READABLE}"
+    if not text:
+        return 'it is empty; expected {"N": 3, "y": [1, 0, 1]}'
+    return f'{where}; expected {{"N": 3, "y": [1, 0, 1]}}: correct it there, or write it again'
 
 
 def _npz(path: Path) -> Mapping[str, Any]:
