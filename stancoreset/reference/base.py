@@ -35,6 +35,8 @@ __all__ = [
 # that they may have. Variances may be off by this share, or where priors have no more than that
 # share of the precision.
 _STEPS, _LITTLE, _CLOSE, _TOLD = 5, 1e-2, 0.01, 0.05
+# Products of three such numbers, and sums of as many squares as there are draws, are finite.
+_FARTHEST = 1e100
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.
@@ -318,7 +320,8 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
     """Refuse draws (S, P) of the named parameters on which no projection can be built.
 
     A `ReferenceFitError` is raised if the number of columns is not P, there are fewer than four
-    draws, values are not finite, or a coordinate does not vary; it says `what` the draws are.
+    draws, values are not finite or beyond 1e100, or a coordinate does not vary; it says `what` the
+    draws are.
     """
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ReferenceFitError(
@@ -336,6 +339,14 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         raise ReferenceFitError(
             f"{what}: {names[column]} is {rows[row, column]} in draw {row}; "
             "remove draws that are not finite"
+        )
+    farthest = np.abs(rows).max(axis=0)
+    if np.max(farthest, initial=0.0) > _FARTHEST:
+        column = int(np.argmax(farthest))
+        raise ReferenceFitError(
+            f"{what}: {names[column]} reaches {farthest[column]:.3g}, so that its variance is "
+            "beyond double precision: chains run away where the posterior is improper; give this "
+            "parameter, and those that multiply it, proper priors"
         )
     still = np.ptp(rows, axis=0) == 0
     if np.any(still):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import logging
 import os
 import re
 import resource
@@ -621,7 +622,7 @@ def _truth(edit: Edit, folder: Path) -> dict[str, Any]:
 
 
 def _for_stan(edit: Edit) -> Data:
-    """The data as Stan takes them: weights and sizes that a fit finds, whole numbers as integers."""
+    """The data as Stan takes them, with what a fit finds; whole numbers are integers."""
 
     def whole(value: Any) -> Any:
         array = np.asarray(value)
@@ -723,6 +724,7 @@ def campaign(
 ) -> Iterator[dict[str, Any]]:
     """The results of these edits, one after the other."""
     import_all()  # once, before the forks
+    logging.getLogger("stancoreset").addHandler(logging.NullHandler())  # its notes are no noise
     import pandas.io.json  # noqa: F401
     import stanli  # noqa: F401
 
