@@ -626,8 +626,9 @@ def _for_stan(edit: Edit) -> Data:
 
     def whole(value: Any) -> Any:
         array = np.asarray(value)
-        is_whole = array.dtype.kind == "f" and np.all(array == np.round(array)) and array.size
-        return array.astype(int).tolist() if is_whole and np.abs(array).max() < 1e9 else value
+        real = array.dtype.kind == "f" and array.size and np.all(array == np.round(array))
+        is_whole = array.dtype.kind in "bi" or (real and np.abs(array).max() < 1e9)
+        return array.astype(int).tolist() if is_whole else value
 
     with sc.CoresetModel(stan_code=edit.code, engine="stanli") as model:
         complete = model.read(edit.data)

@@ -128,6 +128,7 @@ def test_json_file_without_orjson(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('{"y": ["a, 2]}', "Unterminated string starting at line 1, column 8; expected {"),
         ('{"N": 2,\n "y": [1, 0', r"data.json is not JSON: .* at line 2, column \d+"),
         ("", "is empty; expected {"),
         ('{"y": [1, 0], "N": 2, }', "at line 1, column 23; .*correct it there, or write it again"),
@@ -334,3 +335,17 @@ def test_hash_sees_content_and_nothing_else() -> None:
 def test_hash_of_a_strided_array_in_blocks() -> None:
     x = np.random.default_rng(0).normal(size=(3, 800_000)).T
     assert data_hash({"x": x}) == data_hash({"x": np.ascontiguousarray(x)})
+
+
+def test_a_table_without_a_line_of_names_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("0.5,1,a\n0.7,0,b\n")
+    with pytest.raises(DataError, match=r"first line .*holds numbers: 0\.5, 1, a; .*names"):
+        read_data(path)
+
+
+def test_a_table_with_a_cell_too_many_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n1,2\n1,2,3\n")
+    with pytest.raises(DataError, match=r"rows\.csv cannot .*line 3.*correct it there, or write"):
+        read_data(path)

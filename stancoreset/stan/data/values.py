@@ -91,7 +91,7 @@ def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if odd is not None:
             raise DataError(
                 f"data variable {name!r} is ragged: row 0 has shape {lengths[0]}, "
-                f"row {odd} has shape {lengths[odd]} (counting from 0)"
+                f"row {odd} has shape {lengths[odd]} (counting from 0); expected rows of one shape"
             )
         return np.stack([np.asarray(row) for row in array])
     return array
@@ -109,10 +109,10 @@ def _ragged(value: Sequence[Any]) -> str:
     shapes = [shape(item) for item in value]
     odd = next((i for i, s in enumerate(shapes) if s is None or s != shapes[0]), 0)
     if shapes[odd] is None:
-        return f"is ragged within element {odd} (counting from 0)"
+        return f"is ragged within element {odd} (counting from 0); expected elements of one shape"
     return (
         f"is ragged: element 0 has shape {shapes[0]}, element {odd} has shape {shapes[odd]} "
-        "(counting from 0)"
+        "(counting from 0); expected elements of one shape"
     )
 
 
@@ -129,7 +129,7 @@ def _not_numeric(array: NDArray[Any]) -> str:
             return _text(items, int(np.ravel_multi_index(at, items.shape)) if at else 0)
         if not isinstance(item, int | float | np.number | np.bool_):
             remedy = ": remove or impute this row first" if item is None and at else ""
-            return f"{_held(items, at)}; expected numbers{remedy}"
+            return f"{_held(items, at)}; expected {'numbers' if at else 'a number'}{remedy}"
         if isinstance(item, int) and not _INT64.min <= item <= _INT64.max:
             return f"{_held(items, at)}, beyond 64 bits; expected a real number, such as 1e25"
     return (
