@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.sparse.linalg import splu
 
-from stancoreset.engines import Float
+from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
 
@@ -35,8 +35,6 @@ __all__ = [
 # that they may have. Variances may be off by this share, or where priors have no more than that
 # share of the precision.
 _STEPS, _LITTLE, _CLOSE, _TOLD = 5, 1e-2, 0.01, 0.05
-# Products of three such numbers, and sums of as many squares as there are draws, are finite.
-_FARTHEST = 1e100
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.
@@ -341,7 +339,7 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
             "remove draws that are not finite"
         )
     farthest = np.abs(rows).max(axis=0)
-    if np.max(farthest, initial=0.0) > _FARTHEST:
+    if np.max(farthest, initial=0.0) > FARTHEST:
         column = int(np.argmax(farthest))
         raise ReferenceFitError(
             f"{what}: {names[column]} reaches {farthest[column]:.3g}, so that its variance is "
