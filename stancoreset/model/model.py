@@ -54,6 +54,7 @@ from stancoreset.model.identities import (
     identity_table,
     require_identities,
 )
+from stancoreset.model.improper import require_known
 from stancoreset.model.information import Asked, Design, Information, design, information
 from stancoreset.model.merging import keep_rows, merge_parts
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
@@ -380,6 +381,7 @@ class CoresetModel(Closing):
         if not folder.finished("reference"):
             with stages("check program"):
                 self._identities(require_identities, checked, seed=plan.seed)
+                require_known(self._session, checked, plan.seed)
         pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
         return Rounds(pipeline).run()
 

@@ -59,6 +59,8 @@ LIMIT = 60
 _DRAWS = {"chains": 2, "iter_sampling": 500}
 #: Largest difference of two means and of two log standard deviations, in standard errors.
 _APART = 6.0
+#: Largest share of stanli's own transitions that may diverge or be cut off.
+_ASTRAY = 0.02
 
 
 # --- what is edited --------------------------------------------------------------------------
@@ -643,6 +645,11 @@ def _apart(run: Path, full: Any) -> dict[str, Any]:
     """The element whose mean or standard deviation differs most, in standard errors."""
     import arviz as az
 
+    if (
+        full.divergences.sum() + full.max_treedepth_hits.sum()
+        > _ASTRAY * full.n_chains * full.n_draws
+    ):
+        return {"z": 0.0, "what": "no witness: divergences, or trajectories that do not end"}
     fit = sc.load_fit(run)
     posterior = fit.posterior.posterior
     weights, draws = fit.weights, fit.certified_draws()
