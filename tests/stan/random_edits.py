@@ -623,14 +623,22 @@ def _truth(edit: Edit, folder: Path) -> dict[str, Any]:
     return {"apart": _apart(folder / "run", full)}
 
 
+def _holds_flags(value: Any) -> bool:
+    """Whether nested lists hold True or False, which numpy counts as numbers and Stan refuses."""
+    if isinstance(value, list):
+        return any(map(_holds_flags, value))
+    return isinstance(value, bool)
+
+
 def _for_stan(edit: Edit) -> Data:
     """The data as Stan takes them, with what a fit finds; whole numbers are integers."""
 
     def whole(value: Any) -> Any:
-        array = np.asarray(value)
-        real = array.dtype.kind == "f" and array.size and np.all(array == np.round(array))
-        is_whole = array.dtype.kind in "bi" or (real and np.abs(array).max() < 1e9)
-        return array.astype(int).tolist() if is_whole else value
+        array = np.asarray(value, dtype=float if _holds_flags(value) else None)
+        if array.dtype.kind not in "bif":
+            return value
+        real = array.dtype.kind == "f" and not (array.size and np.all(array == np.round(array)))
+        return array.tolist() if real or np.any(np.abs(array) > 1e9) else array.astype(int).tolist()
 
     with sc.CoresetModel(stan_code=edit.code, engine="stanli") as model:
         complete = model.read(edit.data)
