@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from stancoreset.engines.bars import chain_bars
 from stancoreset.engines.base import (
+    FARTHEST,
     SAMPLER_STATS,
     BoundModel,
     Capabilities,
@@ -43,6 +44,7 @@ __all__ = [
     "DENSE_DRAWS",
     "DENSE_PARAMETERS",
     "ENGINES",
+    "FARTHEST",
     "NUTS",
     "SAMPLER_STATS",
     "TOLERANCE",

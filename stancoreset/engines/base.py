@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from stancoreset.errors import EngineError
 
 __all__ = [
+    "FARTHEST",
     "SAMPLER_STATS",
     "BoundModel",
     "Capabilities",
@@ -45,6 +46,9 @@ Float = NDArray[np.float64]
 #: Data for a Stan program: a variable's name to an int, a float or an array.
 StanData = Mapping[str, Any]
 
+#: Largest unconstrained number of a draw: sums of squares of such numbers, and products of three of
+#: them, are within double precision.
+FARTHEST = 1e100
 #: Values of variables by name, (S, *shape) each → unconstrained draws (S, P).
 Unconstrain = Callable[[Mapping[str, Float]], Float]
 
@@ -150,6 +154,8 @@ class SampleResult:
 
         `variables` (chains, warm-up + kept, *shape) and `columns`, sampler statistics under Stan's
         names, end with the `kept` posterior draws; `about` holds the other fields.
+
+        An `EngineError` is raised if draws are beyond `FARTHEST`.
         """
         stats: dict[str, NDArray[Any]] = {
             SAMPLER_STATS[name]: np.asarray(value)
@@ -161,14 +167,29 @@ class SampleResult:
         stats["diverging"] = stats["diverging"].astype(bool)
         draws = {name: value[:, -kept:] for name, value in variables.items()}
         warmed = stats["diverging"].shape[1] > kept
+        unconstrained = _by_chain(unconstrain, draws)
+        _require_near(unconstrained, draws)
         return cls(
             variables=draws,
             stats={name: value[:, -kept:] for name, value in stats.items()},
-            unconstrained=_by_chain(unconstrain, draws),
+            unconstrained=unconstrained,
             warmup_variables={n: v[:, :-kept] for n, v in variables.items()} if warmed else {},
             warmup_stats={n: v[:, :-kept] for n, v in stats.items()} if warmed else {},
             **about,
         )
+
+
+def _require_near(unconstrained: Float, draws: Mapping[str, Float]) -> None:
+    """Refuse chains that have run away, as Stan does where their steps do."""
+    far = max(unconstrained.max(initial=0.0), -unconstrained.min(initial=0.0))
+    if not far > FARTHEST:
+        return
+    name = max(draws, key=lambda name: np.abs(draws[name]).max(initial=0.0))
+    raise EngineError(
+        f"chains run away: {name} reaches {np.abs(draws[name]).max():.3g}, expected numbers whose "
+        "squares double precision holds; the posterior is improper there: give every parameter, "
+        "and those that multiply it, proper priors"
+    )
 
 
 def _by_chain(unconstrain: Unconstrain, draws: Mapping[str, Float]) -> Float:

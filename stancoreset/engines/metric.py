@@ -100,6 +100,8 @@ def inverse_metric(draws: Float, gradients: Float | None = None) -> Float:
         Dense for at most `DENSE_PARAMETERS` parameters, with `DENSE_DRAWS` draws for each, or
         with gradients at half a draw for each.
 
+    Where draws or gradients are so far apart that numbers overflow, it is not finite.
+
     Raises
     ------
     EngineError
@@ -125,6 +127,12 @@ def inverse_metric(draws: Float, gradients: Float | None = None) -> Float:
         known = np.isfinite(gradients).all(axis=1)
         if np.count_nonzero(known) >= 2:
             return _of_scores(draws[known], gradients[known])
+    with np.errstate(over="ignore", invalid="ignore"):  # of draws that have gone astray
+        return _of_draws(draws)
+
+
+def _of_draws(draws: Float) -> Float:
+    count = len(draws)
     # A parameter that does not vary keeps the metric with which Stan starts.
     variances = draws.var(axis=0, ddof=1)
     variances = np.where(variances > 0, variances, 1.0)
@@ -144,10 +152,24 @@ def metric_near(bound: BoundModel, near: Float, *, mixed: bool = False) -> Float
     parameter, and scores 4 to 468.
     """
     if mixed and show_covariance(near):
-        return inverse_metric(near)
+        return _require_finite(inverse_metric(near), bound, near)
     dense = bound.n_params <= DENSE_PARAMETERS
     few = near[: max(_SCORED, _SCORES * bound.n_params * dense)]
-    return inverse_metric(few, bound.log_density_gradient(few)[1])
+    return _require_finite(inverse_metric(few, bound.log_density_gradient(few)[1]), bound, few)
+
+
+def _require_finite(metric: Float, bound: BoundModel, near: Float) -> Float:
+    """The metric, if it is finite; an `EngineError` names the parameter that is farthest out."""
+    if np.isfinite(metric).all():
+        return metric
+    farthest = np.abs(near).max(axis=0)
+    worst = int(np.argmax(farthest))
+    raise EngineError(
+        f"NUTS finds no metric: draws near the posterior reach {farthest[worst]:.3g} in the "
+        f"unconstrained {bound.param_names[worst]}, or gradients there overflow; expected numbers "
+        "within double precision: give every parameter a proper prior, and bring the data to units "
+        "of about 1"
+    )
 
 
 def score_divergence(draws: Float, gradients: Float) -> Float:
@@ -186,11 +208,15 @@ def score_divergence(draws: Float, gradients: Float) -> Float:
     return apart
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _of_scores(draws: Float, gradients: Float) -> Float:
-    """The metric whose Gaussian has scores closest to the gradients: Σ C_g Σ = C_θ."""
+    """The metric whose Gaussian has scores closest to the gradients: Σ C_g Σ = C_θ.
+
+    It is not finite where a number overflows.
+    """
     count, parameters = draws.shape
     away, force = draws - draws.mean(axis=0), gradients - gradients.mean(axis=0)
-    spread, pull = away.std(axis=0), force.std(axis=0)
+    spread, pull = _spread(away), _spread(force)
     varies = (spread > 0) & (pull > 0)
     scale = np.sqrt(np.where(varies, spread, 1.0) / np.where(varies, pull, 1.0))
     if parameters > DENSE_PARAMETERS or count < _DENSE_SCORES * parameters:
@@ -201,6 +227,12 @@ def _of_scores(draws: Float, gradients: Float) -> Float:
     return np.asarray(0.5 * (mean + mean.T) * np.outer(scale, scale))
 
 
+def _spread(values: Float) -> Float:
+    """Standard deviations of columns, whose squares may be beyond what a number can be."""
+    _, power = np.frexp(np.abs(values).max(axis=0))
+    return np.ldexp(np.ldexp(values, -power).std(axis=0), power)
+
+
 def _shrunk(centred: Float) -> Float:
     """The covariance of rows around zero, shrunk towards the identity."""
     count, size = centred.shape
@@ -209,7 +241,9 @@ def _shrunk(centred: Float) -> Float:
 
 
 def _power(matrix: Float, exponent: float) -> Float:
-    """A power of a symmetric positive definite matrix."""
+    """A power of a symmetric positive definite matrix; of one that is not finite, not a number."""
+    if not np.isfinite(matrix).all():
+        return np.full_like(matrix, np.nan)
     values, vectors = np.linalg.eigh(matrix)
     least = np.finfo(np.float64).eps * values[-1]
     return np.asarray((vectors * np.maximum(values, least) ** exponent) @ vectors.T)

@@ -108,6 +108,12 @@ class StanliEngine:
 _STAN_VERSION = (2, 37)
 # Bytes that stanli takes while it reads a byte of text; it frees most of them.
 _READING = 60
+# What to do about chains that end with such a message.
+_ADVICE = {
+    "improper": "; give every parameter a proper prior",
+    "no finite log density": "; numbers overflow where chains start: bring the data to units of "
+    "about 1, or give inits at which the density is finite",
+}
 # Number of values from which draws are unconstrained at once; stanli takes ten milliseconds for so
 # many.
 _MANY = 10_000
@@ -182,8 +188,11 @@ def _array_ranks(code: str) -> dict[str, int]:
 
 
 def _refused(name: str, error: Exception) -> DataError:
-    said = str(error).replace("stanli MIR check: ", "")
-    return DataError(f"Stan refuses the data of the program '{name}': {said}")
+    said = re.sub(r"stanli (MIR check|compile|prepare_data): ", "", str(error))
+    return DataError(
+        f"Stan refuses the data of the program '{name}': {said}; compare the data with its "
+        "blocks data and transformed data"
+    )
 
 
 class StanliDensity:
@@ -263,7 +272,7 @@ class StanliBound(Closing):
                 )
         except RuntimeError as error:
             # An array of tuples is "mir: malformed …", as of 0.24.0.
-            if re.search("unsupported|^mir: ", str(error)):
+            if re.search("unsupported|^mir: |must be int data", str(error)):
                 raise EngineError(
                     f"stanli cannot run '{self._compiled.name}': {error}; use CmdStan for this "
                     'program (engine="cmdstan")'
@@ -464,7 +473,8 @@ class StanliBound(Closing):
                 )
                 found = gathered(map(result, run), nuts.draws)
         except RuntimeError as error:
-            raise EngineError(f"sampling '{self._compiled.name}' failed: {error}") from None
+            advice = next((todo for what, todo in _ADVICE.items() if what in str(error)), "")
+            raise EngineError(f"sampling '{self._compiled.name}' failed: {error}{advice}") from None
         return replace(found, seconds=time.perf_counter() - started)
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from stancoreset.program.identities import (
     require_identities,
 )
 from stancoreset.program.impossible import impossible_rows
+from stancoreset.program.improper import require_known
 from stancoreset.program.likelihood_view import (
     LikelihoodView,
     held_once,
@@ -92,6 +93,7 @@ __all__ = [
     "read_row_weights",
     "read_whole",
     "require_identities",
+    "require_known",
     "require_repeatable",
     "shapes_at",
     "unconstrained_draws",

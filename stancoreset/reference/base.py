@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.sparse.linalg import splu
 
-from stancoreset.engines import Float
+from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
 
@@ -318,7 +318,8 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
     """Refuse draws (S, P) of the named parameters on which no projection can be built.
 
     A `ReferenceFitError` is raised if the number of columns is not P, there are fewer than four
-    draws, values are not finite, or a coordinate does not vary; it says `what` the draws are.
+    draws, values are not finite or beyond 1e100, or a coordinate does not vary; it says `what` the
+    draws are.
     """
     if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ReferenceFitError(
@@ -336,6 +337,14 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         raise ReferenceFitError(
             f"{what}: {names[column]} is {rows[row, column]} in draw {row}; "
             "remove draws that are not finite"
+        )
+    farthest = np.abs(rows).max(axis=0)
+    if np.max(farthest, initial=0.0) > FARTHEST:
+        column = int(np.argmax(farthest))
+        raise ReferenceFitError(
+            f"{what}: {names[column]} reaches {farthest[column]:.3g}, so that its variance is "
+            "beyond double precision: chains run away where the posterior is improper; give this "
+            "parameter, and those that multiply it, proper priors"
         )
     still = np.ptp(rows, axis=0) == 0
     if np.any(still):

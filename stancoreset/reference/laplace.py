@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
@@ -177,7 +177,7 @@ def _of_groups(mode: Float, precision: Matrix, names: tuple[str, ...]) -> Gaussi
         raised = precision + shift * sparse.eye_array(len(mode))
         try:
             values, vectors = eigsh(raised, k=2, which="BE", v0=start, ncv=100)
-        except ArpackNoConvergence:  # eigenvalues may crowd at an end
+        except ArpackError:  # eigenvalues may crowd at an end
             values, vectors = np.linalg.eigh(raised.toarray())
         raise _flat(values - shift, vectors[:, 0], names) from None
 

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh, eigvalsh
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, OutputError, ReferenceFitError
@@ -361,9 +361,20 @@ def _lowest(matrix: Any) -> float:
     start = np.random.default_rng(matrix.shape).standard_normal(matrix.shape[0])
     try:
         found = eigsh(matrix, k=1, which="SA", tol=1e-3, v0=start, return_eigenvectors=False)
-    except ArpackNoConvergence:  # the tolerance is relative, and eigenvalues may crowd near zero
-        return float(eigvalsh(matrix @ np.eye(len(start)), subset_by_index=(0, 0))[0])
+    except ArpackError:  # eigenvalues crowd near zero, to which the tolerance is relative, or are
+        return float(eigvalsh(_finite(matrix @ np.eye(len(start))), subset_by_index=(0, 0))[0])
     return float(found[0])
+
+
+def _finite(matrix: Float) -> Float:
+    """A matrix whose eigenvalues exist."""
+    if not np.isfinite(matrix).all():
+        raise ControlError(
+            "second derivatives of the log likelihood overflow in units of the reference, so that "
+            "there is no control variate; use control_variate=False, or bring the data to units of "
+            "about 1"
+        )
+    return matrix
 
 
 def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, float]:
@@ -377,7 +388,10 @@ def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Fl
     diagonal = np.diag(scaled).copy()
     off = scaled - np.diag(diagonal)
     start = np.ones(len(off)) / np.sqrt(len(off))  # the same axes whenever R is the same
-    values, vectors = eigsh(off, k=_AXES + 1, which="LM", v0=start, tol=1e-3)
+    try:
+        values, vectors = eigsh(off, k=_AXES + 1, which="LM", v0=start, tol=1e-3)
+    except ArpackError:  # as of independent coordinates, where all of it is zero
+        values, vectors = eigh(_finite(off))
     order = np.argsort(-np.abs(values))
     kept, left_over = order[:_AXES], float(np.abs(values[order[_AXES]]))
     axes = np.asarray((vectors[:, kept] / scale[:, None]).T, dtype=np.float64)

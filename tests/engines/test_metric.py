@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import sqrtm
 
-from stancoreset.engines import NUTS, inverse_metric, resolve_engine
+from stancoreset.engines import NUTS, inverse_metric, metric, metric_near, resolve_engine
 from stancoreset.engines.metric import (
     DENSE_DRAWS,
     DENSE_PARAMETERS,
@@ -299,9 +299,26 @@ def test_the_metric_of_a_known_one_is_that_of_the_user(bound, near):
     assert result.native.metric == "unit_e"
 
 
-def test_draws_that_have_gone_astray_are_as_far_apart_as_can_be():
+@pytest.mark.filterwarnings("error")  # as of numpy's overflow
+@pytest.mark.parametrize("far", [1e170, 1e200, 1e300])
+def test_draws_that_have_gone_astray_are_as_far_apart_as_can_be(far):
     """Their products overflow, so that no metric suits them: what moves them saves nothing."""
     rng = np.random.default_rng(3)
-    draws = 1e200 * rng.normal(size=(40, 2))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        assert np.isinf(score_divergence(draws, rng.normal(size=(40, 2)))).all()
+    draws = far * rng.normal(size=(40, 2))
+    assert np.isinf(score_divergence(draws, rng.normal(size=(40, 2)) * far / 1e5)).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_standard_deviations_whose_squares_overflow(near, unit):
+    expected = near.std(axis=0)
+    np.testing.assert_allclose(metric._spread(unit * near) / unit, expected, rtol=1e-12)
+    assert unit != 1.0 or np.array_equal(metric._spread(near), expected)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mixed", [True, False])
+def test_a_metric_that_is_not_finite_names_the_parameter(bound, near, mixed):
+    astray = 1e250 * near
+    with pytest.raises(EngineError, match=r"no metric: draws .* reach .*e\+25.* unconstrained \w+"):
+        metric_near(bound, astray, mixed=mixed)

@@ -265,6 +265,7 @@ def test_user_draws_as_array_or_by_name(logistic):
         (np.zeros((3, 4)), ReferenceFitError, "3 given, at least 4"),
         (np.zeros((9, 5)), ReferenceFitError, r"shape \(9, 5\).*\(draws, 4\)"),
         (np.zeros((9, 4)), ReferenceFitError, "same value in every draw"),
+        (1e150 * np.eye(9, 4), ReferenceFitError, r"reaches 1e\+150, .* improper; give"),
         (np.full((9, 4), np.nan), ReferenceFitError, "alpha is nan in draw 0"),
         ({"alpha": np.zeros((1, 9))}, DataError, "beta"),
     ],

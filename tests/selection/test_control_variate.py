@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from agreement import assert_agree, independent, of_draws
 from problems import GROUPED_CODE, grouped_data
+from scipy.sparse.linalg import ArpackNoConvergence
 from seeds import reseeded
 
 import stancoreset as sc
@@ -822,9 +823,28 @@ def test_the_lowest_eigenvalue_without_lanczos(monkeypatch):
     matrix += matrix.T
 
     def stuck(*_args, **_options):
-        raise control_variates.ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
+        raise ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
 
     expected = np.linalg.eigvalsh(matrix)[0]
     assert control_variates._lowest(matrix) == pytest.approx(expected, rel=1e-3)
     monkeypatch.setattr(control_variates, "eigsh", stuck)
     assert control_variates._lowest(matrix) == pytest.approx(expected, rel=1e-12)
+
+
+def test_eigenvalues_of_nothing_and_of_what_overflows():
+    """ARPACK refuses both; the first has eigenvalues."""
+    size = control_variates._AXES + 10
+    nothing, beyond = np.zeros((size, size)), np.full((size, size), np.nan)
+    assert control_variates._lowest(nothing) == 0
+    diagonal, _, values, left_over = control_variates._diagonal_and_axes(
+        np.diag(np.arange(size) - 3.0), np.full(size, 2.0)
+    )
+    np.testing.assert_array_equal(diagonal, np.maximum(np.arange(size) - 3.0, 0))
+    assert not values.any()
+    assert left_over == 0
+    for found in (
+        lambda: control_variates._lowest(beyond),
+        lambda: control_variates._diagonal_and_axes(beyond, np.ones(size)),
+    ):
+        with pytest.raises(ControlError, match=r"overflow .* use control_variate=False"):
+            found()

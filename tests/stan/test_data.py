@@ -80,8 +80,11 @@ def test_arrays_of_the_right_type_are_not_copied_and_never_changed() -> None:
         ([[1, 2], [3]], r"'x' is ragged: element 0 has shape \(2,\), element 1 has shape \(1,\)"),
         ([[[1], [2, 3]], [[1]]], "'x' is ragged within element 0"),
         (np.array([1, "a"], dtype=object), r"'x' holds 'a' \(str\) at \[1\]"),
-        (["a", "b"], r"'x' holds 'a'"),
-        ([1, None], r"'x' holds None"),
+        (["a", "b"], r"'x' holds 'a' .*number its categories"),
+        (["1", "a", "2"], r"'x' holds 'a' \(str\) at \[1\] .*beside numbers; .*remove its row"),
+        (["1", "2"], r"'x' holds '1' .*; expected numbers without quotes"),
+        ([1, 10**25], r"'x' holds 1000.*at \[1\] .*beyond 64 bits; expected a real number"),
+        ([1, None], r"'x' holds None .*remove or impute this row"),
         (None, "'x' holds None"),
         ({"a": 1}, "'x' holds {'a': 1}"),
         (np.array([1j]), "complex"),
@@ -125,8 +128,11 @@ def test_json_file_without_orjson(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('{"y": ["a, 2]}', "Unterminated string starting at line 1, column 8; expected {"),
         ('{"N": 2,\n "y": [1, 0', r"data.json is not JSON: .* at line 2, column \d+"),
-        ("", "not JSON"),
+        ("", "is empty; expected {"),
+        ('{"y": [1, 0], "N": 2, }', "at line 1, column 23; .*correct it there, or write it again"),
+        ('{"N": 2,\n "y": [1, 0', "expected } at its end: the file seems to be cut off"),
         ("[1, 2]", "holds a JSON list; expected an object"),
         ('{"y": [1, NaN]}', r"'y' has nan at \[1\]"),
         ('{"y": [1, "NaN"]}', r"'y' holds 'NaN' \(str\) at \[1\]"),
@@ -329,3 +335,17 @@ def test_hash_sees_content_and_nothing_else() -> None:
 def test_hash_of_a_strided_array_in_blocks() -> None:
     x = np.random.default_rng(0).normal(size=(3, 800_000)).T
     assert data_hash({"x": x}) == data_hash({"x": np.ascontiguousarray(x)})
+
+
+def test_a_table_without_a_line_of_names_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("0.5,1,a\n0.7,0,b\n")
+    with pytest.raises(DataError, match=r"first line .*holds numbers: 0\.5, 1, a; .*names"):
+        read_data(path)
+
+
+def test_a_table_with_a_cell_too_many_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n1,2\n1,2,3\n")
+    with pytest.raises(DataError, match=r"rows\.csv cannot .*line 3.*correct it there, or write"):
+        read_data(path)

@@ -288,10 +288,13 @@ def test_sizes_are_inferred() -> None:
     [
         ({"y": None}, "'y' holds None"),
         ({"X": np.ones((5, 2))}, r"'X' has shape \(5, 2\); expected \(4, 2\): .* N = 4, D = 2"),
-        ({"X": np.ones((2, 4))}, "it looks transposed"),
+        ({"X": np.ones((2, 4))}, "it looks transposed$"),
+        ({"X": np.ones((3, 2)), "y": [0, 1, 1], "a": np.ones((4, 3, 3))}, "D = 2; set N = 3$"),
+        ({"y": [0, 1, 1]}, r"N = 4; make 'y' as long as the others, or correct N$"),
         ({"y": [[0], [1], [1], [0]]}, r"'y' has shape \(4, 1\); expected \(4,\).*ravel"),
         ({"y": [0, 1, 0.5, 1]}, r"'y' has 0.5 at \[2\] .*array\[N\] int y \(line 1\)"),
         ({"y": [0, 1, 2**40, 1]}, "1099511627776, which does not fit"),
+        ({"y": [0, 1, 1e300, 1]}, r"1e\+300, which does not fit"),
         ({"N": 4.5}, "'N' has 4.5; expected whole numbers"),
         ({"N": -1}, "size N of 'X' is -1"),
         ({"s": [1.0, 2.0]}, r"'s' has shape \(2,\); expected a single number"),
@@ -301,6 +304,7 @@ def test_sizes_are_inferred() -> None:
         ({"X": np.full((4, 2), np.nan)}, r"'X' has nan at \[0, 0\]"),
     ],
 )
+@pytest.mark.filterwarnings("error")  # as of numpy's casts
 def test_bad_data_are_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         check_data(PROGRAM, GOOD | change)
@@ -314,6 +318,7 @@ def test_bad_data_are_named(change: dict[str, Any], message: str) -> None:
         ({"g": [1, 2, 3]}, r"'g' has 3 at \[2\] .*at most 2, its upper bound"),
         ({"s": -1.0}, r"'s' is -1.0; expected at least 0"),
         ({"r": 0.75}, r"'r' is 0.75; expected at most 0.5"),
+        ({"g": [0, 1, 3]}, r"'g' has 0 at \[0\] .*lower bound .*add 1"),
         ({"x": [0.0, 2.5, 3.5]}, r"'x' has 3.5 at \[2\] .*at most 3, its upper bound"),
     ],
 )

@@ -193,9 +193,10 @@ class DenseFactor:
     @classmethod
     def of(cls, precision: Float) -> DenseFactor:
         """Factor a matrix; raise a `LinAlgError` if it is not positive definite."""
-        scale = np.sqrt(np.diag(precision))
-        if not np.all(scale > 0):  # nor if one is not a number
+        diagonal = np.diag(precision)
+        if not np.all(diagonal > 0):  # nor if one is not a number
             raise LinAlgError("a diagonal entry is not positive")
+        scale = np.sqrt(diagonal)
         return cls(scale, cholesky(precision / scale / scale[:, None], lower=True))
 
     @property

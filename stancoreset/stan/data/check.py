@@ -61,7 +61,10 @@ def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
     scope = Scope({})
     for decl in program.data:
         value = _typed(decl, data[decl.name])
-        value = _shaped(decl, value, scope)
+        try:
+            value = _shaped(decl, value, scope)
+        except DataError as error:
+            raise DataError(f"{error}{_count_hint(decl, program.data, data, scope)}") from None
         _require_within(decl, value, scope)
         checked[decl.name] = value
         scope.set_draws(decl.name, np.asarray(value)[None])
@@ -153,13 +156,13 @@ def _typed(decl: n.Decl, value: Value) -> Value:
                 f"data variable '{decl.name}' has {array[first]}{where}; expected whole numbers: "
                 f"it is declared as {declared(decl)} (line {decl.line})"
             )
-        array = array.astype(np.int64)
     if array.size and (array.min() < _INT32.min or array.max() > _INT32.max):
         worst = array.min() if array.min() < _INT32.min else array.max()
         raise DataError(
             f"data variable '{decl.name}' has {worst}, which does not fit Stan's 32-bit integers; "
             "declare it as real, or rescale it"
         )
+    array = array.astype(np.int64, copy=False)
     return array if array.ndim else int(array)
 
 
@@ -189,6 +192,31 @@ def _shaped(decl: n.Decl, value: Value, scope: Scope) -> Value:
         f"data variable '{decl.name}' {shaped}; expected "
         f"{_expected_words(decl, sizes, scope)}{_shape_hint(seen, expected)}"
     )
+
+
+def _count_hint(
+    decl: n.Decl, decls: Sequence[n.Decl], data: Mapping[str, Value], scope: Scope
+) -> str:
+    """What to do where the only size that is not as declared is a data integer."""
+    seen = np.shape(data[decl.name])
+    sizes = [evaluate_int(scope, size) for size in decl.size.dims]
+    if len(seen) != len(sizes) or seen == tuple(sizes)[::-1]:
+        return ""
+    wrong = [i for i, (size, length) in enumerate(zip(sizes, seen, strict=True)) if size != length]
+    size = decl.size.dims[wrong[0]] if len(wrong) == 1 else None
+    if not isinstance(size, n.Var) or size.name not in data:
+        return ""
+    length = seen[wrong[0]]
+    lengths = {
+        shape[i]
+        for other in decls
+        if len(shape := np.shape(data[other.name])) == len(other.size.dims)
+        for i, dim in enumerate(other.size.dims)
+        if isinstance(dim, n.Var) and dim.name == size.name
+    }
+    if lengths == {length}:
+        return f"; set {size.name} = {length}"
+    return f"; make '{decl.name}' as long as the others, or correct {size.name}"
 
 
 def _expected_words(decl: n.Decl, sizes: Sequence[int | None], scope: Scope) -> str:
@@ -225,10 +253,11 @@ def _require_within(decl: n.Decl, value: Value, scope: Scope) -> None:
             continue
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         where = f" has {array[first]} at {index_words(first)}"
-        from_zero = decl.type.base == "int" and limit == 1 and array.min() == 0
+        lower = bound is constraint.lower
+        from_zero = lower and decl.type.base == "int" and limit == 1 and array.min() == 0
         raise DataError(
             f"data variable '{decl.name}'{where if first else f' is {array}'}; expected {words} "
-            f"{limit:g}, its {'lower' if bound is constraint.lower else 'upper'} bound "
+            f"{limit:g}, its {'lower' if lower else 'upper'} bound "
             f"(line {decl.line})" + ("; Stan counts from 1: add 1" if from_zero and first else "")
         )
 

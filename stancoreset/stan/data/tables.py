@@ -169,7 +169,7 @@ def reading_table(where: str | Path) -> Iterator[None]:
             raise
         words = (str(error).splitlines() or [type(error).__name__])[0]
         known = Path(where).suffix.lower() in FORMATS
-        hint = "" if known else f"; expected {READABLE}"
+        hint = "; correct it there, or write it again" if known else f"; expected {READABLE}"
         raise DataError(f"{where} cannot be read as a table: {words}{hint}") from error
 
 
@@ -193,6 +193,13 @@ def _csv_names(path: Path) -> list[Any]:
     header = pd.read_csv(path, nrows=0).columns.tolist()
     found = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
     names = found.iloc[0].tolist()
+    numbers = pd.to_numeric(pd.Series(names), errors="coerce").notna()
+    if 2 * numbers.sum() > len(names):
+        shown = ", ".join(map(str, names[:4]))
+        raise DataError(
+            f"the first line of {path} holds numbers: {shown}{', …' if len(names) > 4 else ''}; "
+            "expected the names of the columns: put them in a first line of their own"
+        )
     return names if len(set(names)) < len(names) == len(header) else header
 
 
@@ -243,10 +250,7 @@ def _parse_json(path: Path, text: bytes) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
-            f"expected {READABLE}"
-        ) from error
+        raise DataError(f"{path} is not JSON: {_fault(path, error)}") from error
     except RecursionError as error:
         raise DataError(
             f"{path} is not Stan JSON: its brackets are nested too deeply; expected numbers and "
@@ -256,6 +260,20 @@ def _parse_json(path: Path, text: bytes) -> Any:
         raise DataError(
             f"{path} is not JSON: byte {error.start} is not UTF-8 text; expected {READABLE}"
         ) from error
+
+
+def _fault(path: Path, error: json.JSONDecodeError) -> str:
+    """Where text stops being JSON, what was expected, and what to do."""
+    what = error.msg.removesuffix(" at")
+    where = f"{what} at line {error.lineno}, column {error.colno}"
+    text = error.doc.strip()
+    if text.startswith("{") and not text.endswith("}"):
+        return f"{where}; expected }} at its end: the file seems to be cut off, write it again"
+    if FORMATS.get(path.suffix.lower()) != "json":
+        return f"{where}; expected {READABLE}"
+    if not text:
+        return 'it is empty; expected {"N": 3, "y": [1, 0, 1]}'
+    return f'{where}; expected {{"N": 3, "y": [1, 0, 1]}}: correct it there, or write it again'
 
 
 def _npz(path: Path) -> Mapping[str, Any]:

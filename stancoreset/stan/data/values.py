@@ -20,9 +20,10 @@ __all__ = ["Value", "as_value", "index_words", "is_pandas", "masked_values", "no
 
 # What may be done about text in a column of a table.
 _CATEGORIES = (
-    ": number its categories from 1, or let stancoreset.Table number them, which the command line "
+    "number its categories from 1, or let stancoreset.Table number them, which the command line "
     "makes of a file with --columns"
 )
+_INT64 = np.iinfo(np.int64)
 #: One variable's value.
 Value = int | float | NDArray[Any]
 
@@ -36,16 +37,14 @@ def as_value(name: str, value: Any) -> Value:
     if kind in "bi":
         array = array.astype(np.int64, copy=False)
     elif kind == "u":
-        if array.size and array.max() > np.iinfo(np.int64).max:
+        if array.size and array.max() > _INT64.max:
             raise DataError(f"data variable {name!r}: {array.max()} does not fit an integer")
         array = array.astype(np.int64, copy=False)
     elif kind == "f":
         array = array.astype(np.float64, copy=False)
         _require_finite(name, array)
     else:
-        text = array.ndim == 1 and array.size and isinstance(array[0], str)
-        hint = _CATEGORIES if text else ""
-        raise DataError(f"data variable {name!r} {_not_numeric(array)}; expected numbers{hint}")
+        raise DataError(f"data variable {name!r} {_not_numeric(array)}")
     return array.item() if array.ndim == 0 else array
 
 
@@ -92,7 +91,7 @@ def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if odd is not None:
             raise DataError(
                 f"data variable {name!r} is ragged: row 0 has shape {lengths[0]}, "
-                f"row {odd} has shape {lengths[odd]} (counting from 0)"
+                f"row {odd} has shape {lengths[odd]} (counting from 0); expected rows of one shape"
             )
         return np.stack([np.asarray(row) for row in array])
     return array
@@ -110,26 +109,57 @@ def _ragged(value: Sequence[Any]) -> str:
     shapes = [shape(item) for item in value]
     odd = next((i for i, s in enumerate(shapes) if s is None or s != shapes[0]), 0)
     if shapes[odd] is None:
-        return f"is ragged within element {odd} (counting from 0)"
+        return f"is ragged within element {odd} (counting from 0); expected elements of one shape"
     return (
         f"is ragged: element 0 has shape {shapes[0]}, element {odd} has shape {shapes[odd]} "
-        "(counting from 0)"
+        "(counting from 0); expected elements of one shape"
     )
 
 
 def _not_numeric(array: NDArray[Any]) -> str:
-    """Describe the content of a non-numeric array, with its first such element."""
+    """Describe a non-numeric array: its first such element, and what is expected."""
     if array.dtype.kind == "c":
-        return "is complex, which is not supported"
+        return "is complex, which is not supported; expected real numbers"
     if array.dtype.kind in "mM":
-        return "holds dates or times"
+        return "holds dates or times; expected numbers, such as days since the first"
     items = array.astype(object)
     for at in np.ndindex(items.shape):
         item = items[at]
+        if isinstance(item, str):
+            return _text(items, int(np.ravel_multi_index(at, items.shape)) if at else 0)
         if not isinstance(item, int | float | np.number | np.bool_):
-            where = f" at {index_words(at)}" if at else ""
-            return f"holds {reprlib.repr(item)} ({type(item).__name__}){where}"
-    return "is an array of Python objects (dtype object: use .astype(float) or .astype(int))"
+            remedy = ": remove or impute this row first" if item is None and at else ""
+            return f"{_held(items, at)}; expected {'numbers' if at else 'a number'}{remedy}"
+        if isinstance(item, int) and not _INT64.min <= item <= _INT64.max:
+            return f"{_held(items, at)}, beyond 64 bits; expected a real number, such as 1e25"
+    return (
+        "is an array of Python objects (dtype object); expected numbers: use .astype(float) or "
+        ".astype(int)"
+    )
+
+
+def _text(items: NDArray[Any], first: int) -> str:
+    """Which text is no number, of elements whose first text is the `first`, and what to do."""
+    import pandas as pd
+
+    texts = pd.Series(items.ravel()[first:]).astype(str)
+    are_numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
+    if are_numbers.all():
+        at = np.unravel_index(first, items.shape)
+        return f"{_held(items, at)}, a number written as text; expected numbers without quotes"
+    if not first and not are_numbers.any():
+        advice = f": {_CATEGORIES}" if items.ndim == 1 else ""
+        return f"{_held(items, np.unravel_index(0, items.shape))}; expected numbers{advice}"
+    at = np.unravel_index(first + int(np.argmin(are_numbers)), items.shape)
+    return f"{_held(items, at)} beside numbers; expected a number: correct it, or remove its row"
+
+
+def _held(items: NDArray[Any], at: Sequence[Any]) -> str:
+    """An element and its place."""
+    place = tuple(int(i) for i in at)
+    item = items[place]
+    where = f" at {index_words(place)}" if place else ""
+    return f"holds {reprlib.repr(item)} ({type(item).__name__}){where}"
 
 
 def masked_values(array: NDArray[Any]) -> str:

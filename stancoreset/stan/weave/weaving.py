@@ -391,10 +391,15 @@ def _proven(draft: Draft, proof: Chain) -> Draft:
         return through(proof.passes, draft)
     possible = candidates(program)
     if not possible:
+        none = (
+            "no data variable has a dimension that a data integer counts"
+            if program.data
+            else "the program declares no data"
+        )
         raise WeaveError(
             0,
-            "no data variable has a dimension that a data integer counts, so there are no "
-            "observations to choose from; declare for example `int N; vector[N] y;`",
+            f"{none}, so there are no observations to choose from; declare for example "
+            "`int N; vector[N] y;`",
         )
     found: dict[str, Draft] = {}
     refused: dict[str, WeaveError] = {}
