@@ -55,38 +55,38 @@ class Policy:
     goal_efficiency: float = _tuned(
         0.98,
         "share of independent draws",
-        "importance efficiency at which quadratic and rows are good enough",
+        "importance efficiency at which the quadratic and the rows are accurate enough",
         "n draws are then worth n / (1 + σ²) with σ = 0.143; a certificate asks for 0.9",
         0.01,
     )
     near: float = _tuned(
         0.3,
         "nats",
-        "standard deviation of what a quadratic leaves at which its draws are the posterior's",
-        "weights of such draws are worth 1 / (1 + 0.3²), 92 %",
+        "largest error of a quadratic (see looked_at) whose draws count as posterior draws",
+        "importance weights of such draws have an efficiency of 1 / (1 + 0.3²), 92 %",
     )
     mendable: float = _tuned(
         1.5,
         "nats",
-        "the most that a quadratic may leave for selected rows to mend",
-        "a choice: weights of such draws are worth 1 / (1 + 1.5²), 31 %",
+        "largest error of a quadratic that selected rows can correct",
+        "a choice: importance weights of such draws have an efficiency of 31 %",
     )
     far: float = _tuned(
         5.0,
         "nats",
-        "what a quadratic leaves beyond which its draws are not near the posterior",
-        "a choice: of draws with such weights a few decide every mean",
+        "error of a quadratic above which its draws are not near the posterior",
+        "a choice: with such importance weights every mean depends on a few draws",
     )
     improvement: float = _tuned(
         0.8,
         "share",
-        "an error must fall below this share of the one before for the step to count",
-        "a choice: held-out errors of 200 draws are known to 5 %",
+        "a step has improved an error if it is below this share of the error before",
+        "a choice: held-out errors at 200 draws have a standard error of 5 %",
     )
     overfitting: float = _tuned(
         1.5,
         "ratio",
-        "held-out to in-sample error above which a selection fits its draws",
+        "ratio of held-out to in-sample error above which a selection overfits its draws",
         "a choice",
         1.0,
     )
@@ -94,21 +94,21 @@ class Policy:
     looked_at: int = _tuned(
         100,
         "draws",
-        "draws at which the log likelihood is evaluated to measure what a quadratic leaves",
-        "a standard deviation of 100 draws is known to 7 %",
+        "draws at which a quadratic's error is measured, a standard deviation over draws",
+        "a standard deviation from 100 draws has a standard error of 7 %",
         2,
     )
     search_draws: int = _tuned(
         400,
         "draws",
-        "draws of a turn that says where the next quadratic belongs",
-        "a mean of 400 draws is known to 0.05 sd, a quarter of what counts as a move",
+        "draws of a turn (a quadratic and draws from it) that locates the next quadratic",
+        "a mean of 400 draws has a standard error of 0.05 sd, a quarter of still",
         20,
     )
     reference_draws: int = _tuned(
         1_200,
         "draws",
-        "draws of the turn that is the reference",
+        "draws of the last turn, which are the reference",
         "1,000 on which rows may be selected, and 200 that measure their error",
         100,
     )
@@ -116,7 +116,7 @@ class Policy:
         250,
         "draws",
         "least number of draws on which rows are selected",
-        "ten for each of the 25 rows that are tried first, which would else fit their draws",
+        "ten for each of the 25 rows that are tried first; fewer would be overfitted",
         2,
     )
     most_selection_draws: int = _tuned(
@@ -130,34 +130,34 @@ class Policy:
     turns: int = _tuned(
         6,
         "turns",
-        "most turns of quadratic and draws",
+        "largest number of turns, each a quadratic and draws from it",
         "a choice",
         1,
     )
     still: float = _tuned(
         0.2,
         "posterior sds",
-        "largest move of a mean between two turns that is no move",
+        "change of a mean between two turns below which the turns have converged",
         "four standard errors of a mean of 400 draws",
     )
     backtrack: float = _tuned(
         0.3,
         "share",
-        "share of the way to the next quadratic that is gone after a turn that made it worse",
-        "a choice; asymmetric Laplace outcomes need one below one",
+        "step length towards the next quadratic after a turn that increased the error",
+        "a choice; asymmetric Laplace outcomes need a step length below one",
     )
     turn_warmup: int = _tuned(
         75,
         "iterations",
-        "warm-up of each chain in a turn by NUTS, whose metric is known from the turn before",
-        "Stan adapts the step size alone in its first 75 iterations",
+        "warm-up of each chain in a turn by NUTS, with the metric of the turn before",
+        "Stan adapts only the step size in its first 75 iterations",
         1,
     )
     turn_depth: int = _tuned(
         6,
         "doublings",
-        "tree depth of chains in a turn by NUTS; one more in its last turn",
-        "a choice: 63 steps; draws of a turn only say where the next quadratic belongs",
+        "largest tree depth of NUTS in a turn; one more in the last turn",
+        "a choice: 63 steps; draws of a turn only locate the next quadratic",
         1,
     )
     chains_agree: float = _tuned(
@@ -178,49 +178,49 @@ class Policy:
     subsample_rows: int = _tuned(
         20_000,
         "rows",
-        "rows of the subsample that first turns read",
-        "a choice; of 327,346 flights turns on so many end 1.2 sd from those on all",
+        "rows of the subsample that the first turns read",
+        "a choice; turns on 20,000 of 327,346 flights end 1.2 sd from turns on all flights",
         1,
     )
     rows_per_parameter: int = _tuned(
         30,
         "rows",
-        "least rows of a subsample for each parameter",
+        "least number of rows of a subsample for each parameter",
         "a choice",
         1,
     )
     climb_rows: int = _tuned(
         5_000,
         "rows",
-        "rows of the first climb of the likelihood",
-        "a choice: its end need only be where the curvature is near that of all rows",
+        "rows of the first climb (a maximisation of the likelihood)",
+        "a choice: at its end the curvature need only be near that of all rows",
         1,
     )
     climbs: int = _tuned(
         3,
         "climbs",
-        "climbs from random points that look for other modes",
+        "number of climbs from random points that look for other modes",
         "a choice",
     )
     mode_height: float = _tuned(
         10.0,
         "nats",
-        "how far above the quadratic the end of a climb lies if it is a mode of its own",
-        "a choice: a quadratic's own error at the ends of climbs of one mode is below it",
+        "log likelihood minus quadratic at the end of a climb above which that is another mode",
+        "a choice: with a single mode, errors of the quadratic at ends of climbs are smaller",
     )
     # Rows.
     first_size: int = _tuned(
         25,
         "rows",
-        "rows that are tried first",
+        "number of rows that is tried first",
         "a choice",
         1,
     )
     largest_size: int = _tuned(
         1_000,
         "rows",
-        "most rows that are searched for",
-        "half of the draws on which rows are selected, beyond which they fit these",
+        "largest number of rows that is tried",
+        "half of the draws on which rows are selected; more rows would overfit these",
         1,
     )
     size_growth: float = _tuned(
@@ -233,68 +233,68 @@ class Policy:
     few_candidates: int = _tuned(
         1_000,
         "rows",
-        "candidates where little is left for rows to mend, or where they stand for all rows",
+        "candidate rows if the quadratic's error is small, or if they represent all rows",
         "as many as the largest search has rows",
         1,
     )
     values_in_memory: int = _tuned(
         50_000_000,
         "numbers",
-        "log likelihoods of rows at draws that are held at once, 400 MB",
+        "number of log likelihoods (rows times draws) that are in memory at once",
         "400 MB",
         1,
     )
     streamed_rows: int = _tuned(
         5_000_000,
         "rows",
-        "rows on disk whose series are held along shared coordinates, about 1 GB",
+        "largest number of rows on disk whose expansions in shared coordinates are in memory",
         "1 GB",
         1,
     )
     information_share: float = _tuned(
         0.005,
         "share",
-        "cost of the rows' information, of what the certificate costs",
-        "a choice: what no user notices",
+        "cost of the rows' information, as a share of the certificate's cost",
+        "a choice: too little to be noticed",
     )
     # Chains and rounds.
     careful_delta: float = _tuned(
         0.999,
         "acceptance rate",
-        "target acceptance of chains that diverged, in a dense metric that is known",
+        "target acceptance rate after divergent transitions, with a known dense metric",
         "two real splines: 21 to 30 divergent transitions of 4,000 became 2 to 12",
         0.5,
     )
     divergent_share: float = _tuned(
         0.005,
         "share of transitions",
-        "divergent transitions of a reference above which the coreset's chains are careful at once",
+        "divergent transitions of a reference above which the first chains use careful_delta",
         "ten times what a certificate allows",
     )
     repeats: int = _tuned(
         4,
         "times",
-        "how many times chains of one coreset may be longer, or take smaller steps",
+        "how many times a coreset is sampled again, with longer chains or smaller steps",
         "a choice",
     )
     most_longer: float = _tuned(
         10.0,
         "ratio",
-        "largest growth of chains at once",
-        "a choice: chains with a larger need have not mixed, and do not know their need",
+        "largest factor by which chains become longer at once",
+        "a choice: chains that need more have not mixed, and cannot estimate their need",
         1.0,
     )
     longer_margin: float = _tuned(
         1.25,
         "ratio",
-        "what chains get beyond their estimated need",
-        "Monte-Carlo errors of short chains are known to some 20 %",
+        "factor by which longer chains exceed their estimated need",
+        "Monte-Carlo errors of short chains have a standard error of some 20 %",
         1.0,
     )
     unmixed_longer: float = _tuned(
         3.0,
         "ratio",
-        "growth of chains that disagree, and of a warm-up that has to find its metric",
+        "factor by which chains become longer if they disagree, or warm-up must find the metric",
         "a choice",
         1.0,
     )
@@ -308,21 +308,21 @@ class Policy:
     most_numbers: int = _tuned(
         20_000_000,
         "numbers",
-        "values of the draws of longer chains that are kept; beyond it, every second or fewer",
+        "largest number of values in the draws of longer chains; beyond it, draws are thinned",
         "160 MB",
         1,
     )
     round_growth: float = _tuned(
         2.0,
         "ratio",
-        "growth of rows, draws and candidates from one round to the next",
+        "factor by which rows, draws and candidates increase from one round to the next",
         "a choice: errors fall as a power of the rows",
         1.0,
     )
     patience: float = _tuned(
         60.0,
         "seconds",
-        "duration of a fit from which the time of NUTS on all rows is measured and told",
+        "duration of a fit above which the time of NUTS on all rows is estimated and reported",
         "a choice",
     )
 
@@ -341,7 +341,7 @@ class Policy:
 
     @property
     def error_goal(self) -> float:
-        """Standard deviation σ of log weights, in nats, at the goal: n / (1 + σ²) draws."""
+        """Standard deviation of log weights, in nats, at which the efficiency meets the goal."""
         return float((1 / self.goal_efficiency - 1) ** 0.5)
 
     @property
@@ -352,7 +352,7 @@ class Policy:
 
     @classmethod
     def table(cls) -> list[tuple[str, float, str, str, str]]:
-        """Name, default, unit, meaning and basis of every number.
+        """List name, default, unit, meaning and basis (why this value) of every number.
 
         >>> name, default, unit, about, basis = Policy.table()[1]
         >>> name, default, unit

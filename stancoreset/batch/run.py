@@ -35,14 +35,14 @@ def run_batch(
     ----------
     spec : path or mapping
         A TOML file, or a dict of the same form. ``[[jobs]]`` tables have the arguments of
-        `CoresetModel` and `CoresetModel.fit` as keys (``model``, ``data``, ``size``,
-        ``method``, ``seed``, ``engine``, …; options of the method in ``options``),
-        ``full = true`` to run NUTS on the full data too, and ``thinned = 200`` to keep so many
-        weighted draws (`sc.thin`) in ``thinned.nc`` beside all. ``[defaults]`` sets the keys
-        that a job does not set. A list means several jobs; lists in ``[grid]``
-        apply to all jobs. ``data`` from several sources are a list within a list. With
-        ``columns``, the path of a file that `stancoreset.rows.tables.table_from_file` reads,
-        ``data`` names files, folders or patterns of rows that need not fit in memory.
+        `CoresetModel` and `CoresetModel.fit` as keys (``model``, ``data``, ``size``, ``method``,
+        ``seed``, ``engine``, …; options of the method in ``options``), ``full = true`` to run NUTS
+        on the full data too, and ``thinned = 200`` to store 200 weighted draws (`sc.thin`) in
+        ``thinned.nc`` besides all draws. ``[defaults]`` sets the keys that a job does not set. A
+        list means several jobs; lists in ``[grid]`` apply to all jobs. If the data have several
+        sources, ``data`` is a list within a list. With ``columns``, the path of a file that
+        `stancoreset.rows.tables.table_from_file` reads, ``data`` names files, folders or patterns
+        of rows that need not fit in memory.
     work_dir : path
         A new or empty folder, or with `resume` that of an earlier batch.
     jobs : int

@@ -220,7 +220,7 @@ def as_points(draws: Float, n_params: int, name: str) -> Float:
 def parameter_names(bound: BoundModel) -> list[str]:
     """Names of the parameters that have an element.
 
-    They are those of a point of ones: every constraint allows it, and a unit vector forbids zeros.
+    The names are read at a point of ones, which every constraint allows; zeros are no unit vector.
     """
     return list(bound.constrain(np.ones((1, bound.n_params))))
 

@@ -96,7 +96,7 @@ class Coordinates(Closing):
     own : BoundModel
         The density in the program's coordinates.
     bound : BoundModel
-        The same in those of NUTS, the Jacobian included.
+        The density in the coordinates of NUTS, including the Jacobian.
     moving : Moving or None
     exponents : tuple of float
         How far each of its effects is centred.

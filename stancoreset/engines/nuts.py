@@ -74,8 +74,8 @@ class NUTS:
     ----------
     chains, iter_sampling : int
     iter_warmup : int, optional
-        Default: 1,000, or `KNOWN_WARMUP` where draws near the posterior give the metric, which
-        Stan then leaves as it is, so that warm-up adapts the step size alone.
+        Default: 1,000; or 149 if the metric comes from draws near the posterior. Stan then leaves
+        the metric as it is, and warm-up adapts only the step size.
     thin : int
         Keep every `thin`-th draw; ``iter_sampling`` counts draws before thinning.
     keep_every : int
@@ -86,14 +86,15 @@ class NUTS:
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float, optional
-        Default: 0.8, or `DENSE_DELTA` where draws near the posterior give a dense metric:
-        trajectories are then so short that smaller steps, which diverge less, cost little.
+        Default: 0.8; or 0.98 if the metric is dense and comes from draws near the posterior.
+        Trajectories are then so short that smaller steps, which diverge less often, cost little.
     max_treedepth : int
     metric : {"diag_e", "dense_e", "unit_e"}, optional
-        Also ``"diag"`` and ``"dense"``. Default: ``"diag_e"``; where draws near the posterior give
-        the metric and warm-up keeps it, ``"dense_e"`` if they suffice for one.
+        The names ``"diag"`` and ``"dense"`` are accepted too. Default: ``"diag_e"``; if the metric
+        comes from draws near the posterior and warm-up keeps it, ``"dense_e"`` provided that there
+        are enough draws.
     step_size : float or sequence of float, optional
-        Step size at the start of adaptation; a separate one per chain on CmdStan only.
+        Step size at the start of adaptation; a sequence, one for each chain, with CmdStan only.
     adapt_init_phase, adapt_metric_window, adapt_step_size : int, optional
         Numbers of iterations in the phases of warm-up; CmdStan only.
     parallel_chains : int, optional
@@ -258,10 +259,11 @@ class NUTS:
         return DELTA if self.adapt_delta is None else float(self.adapt_delta)
 
     def delta_of_groups(self, dimensions: int) -> float:
-        """Target acceptance rate with a known metric of groups, which meet in few coordinates.
+        """Target acceptance rate with a known metric, for a program with groups.
 
-        A dense metric keeps Stan's own target, at which trajectories have as many steps: for 340
-        people and items 4 of 4,000 transitions diverged at 0.7, and none of 2,000 at 0.8.
+        It is 0.7 with more parameters than a dense metric may have, and otherwise Stan's own. With
+        a dense metric a lower target does not shorten trajectories: for 340 people and items 4 of
+        4,000 transitions diverged at 0.7, and none of 2,000 at 0.8.
 
         >>> NUTS().delta_of_groups(4_006), NUTS().delta_of_groups(340)
         (0.7, 0.8)

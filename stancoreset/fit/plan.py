@@ -122,25 +122,27 @@ class Selection:
     projection : {"taylor", "hermite", "loglik", "fisher"}, optional
         Part of the log likelihood that the rows match. ``"hermite"``: terms beyond second order, by
         exact expectations under a Gaussian (the default for generalised linear models with a
-        control variate; see `stancoreset.selection.hermite`). ``"taylor"``: the same terms on draws
-        (the default for other programs with a control variate; see `stancoreset.selection.taylor`).
-        ``"loglik"``: its values (the default without a control variate). ``"fisher"``: its gradient
-        (the weighted Fisher information norm; see `stancoreset.selection.fisher`).
+        control variate; see `stancoreset.selection.hermite`). ``"taylor"``: terms beyond second
+        order, at draws of the reference (the default for other programs with a control variate; see
+        `stancoreset.selection.taylor`). ``"loglik"``: its values (the default without a control
+        variate). ``"fisher"``: its gradient (the weighted Fisher information norm; see
+        `stancoreset.selection.fisher`).
     control_variate : bool
-        Whether a quadratic around the posterior's centre completes the rows to second order, so
-        that a hundred rows do the work of thousands, above all in many dimensions. See
+        Whether a quadratic around the posterior's centre supplies the terms up to second order, so
+        that a hundred rows are as accurate as thousands without it. See
         `stancoreset.selection.control_variate`.
     draws : int, optional
-        Number of reference draws S for selection; default: five times the size, at least 250. If
-        the size is searched for: 100 at first; if rows must be selected, 250, or about 1,000 if the
-        quadratic leaves much. Draws of a Laplace fit are doubled, up to 2,000, until the held-out
-        error stops improving. With the model in the loop: draws of each coreset posterior.
+        Number of reference draws S for selection. Default: five times the size, at least 250. With
+        ``size="auto"``: 100 at first; 250 if rows must be selected, or about 1,000 if the quadratic
+        alone is inaccurate. Draws of a Laplace fit are doubled, up to 2,000, until the held-out
+        error stops decreasing. For methods with the model in the loop: number of draws of each
+        coreset posterior.
     candidates : int or "kernel", optional
         Number of random candidate rows M; default: min(N, max(20,000, 50·size)); for ``"hermite"``
         min(N, max(2,000, 2·size)), and min(N, 1,000) if the size is searched for. ``"kernel"``:
-        max(1,000, 2·size) rows whose moments and kernel means are those of all rows, for a
-        reference that is poor, or none; see `stancoreset.selection.thinning`. Of rows on disk they
-        are chosen among the random sample in memory.
+        max(1,000, 2·size) rows whose moments and kernel means are those of all rows; use it if the
+        reference is poor, or if there is none; see `stancoreset.selection.thinning`. For rows on
+        disk they are chosen from a random sample in memory.
 
     Raises
     ------
@@ -191,7 +193,7 @@ class Selection:
 
     @property
     def by_kernel(self) -> bool:
-        """Whether the candidates stand for all rows, whatever the reference."""
+        """Whether the candidates are ``"kernel"`` rows, which represent all rows."""
         return isinstance(self.candidates, str) and self.candidates == KERNEL
 
     @property

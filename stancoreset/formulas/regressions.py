@@ -83,7 +83,7 @@ class Regression:
         dims: Mapping[str, Sequence[str]] | None = None,
         **options: Any,
     ) -> CoresetFit:
-        """Fit all rows by a coreset; the posterior bears the names of predictors and levels.
+        """Fit all rows by a coreset; parameters are labelled by predictors and levels.
 
         Parameters
         ----------
@@ -112,9 +112,9 @@ class Regression:
         )
 
     def rows(self, frame: TableSource) -> dict[str, Any]:
-        """Other rows of the same columns, as data of the program: to score or to choose.
+        """Make data of the program from further rows, for `information` and `design`.
 
-        They are coded as the rows that were fitted, and may lack the outcome.
+        Levels and transformations are coded as for the fitted rows. The rows may lack the outcome.
 
         Parameters
         ----------
@@ -217,14 +217,13 @@ def regression(
     formula : str
         As in Bambi and brms: ``"late ~ distance + (1 | carrier)"``. It may have interactions
         ``x:f`` and ``x * f``, ``bs(x, df=4)``, ``poly(x, 2)``, ``scale(x)``, ``log(x)``, any
-        function of numpy, ``{x**2}``, ``C(f)``, ``T(f, "reference")``, ``offset(log(n))`` and
-        ``0 +`` for no intercept. Effects of groups are correlated, ``(x | g)``, or not,
-        ``(x || g)``;
+        function of numpy, ``{x**2}``, ``C(f)``, ``T(f, "reference")``, ``offset(log(n))`` and ``0
+        +`` for no intercept. Effects of a group are correlated, ``(x | g)``, or not, ``(x || g)``;
         crossed, ``(1 | g) + (1 | h)``; nested, ``(1 | g/h)``; or of combinations, ``(1 | g:h)``.
         Categories are compared with their first level. A column of booleans is the number 0 or 1,
-        unlike in R: ``C(b)`` makes it a category. Beside the outcome may stand ``y | weights(w) +
-        trials(n) + cens(c)``; see `stancoreset.formulas.additions`. Terms of brms that have no
-        meaning here are refused, with advice what to write instead. See
+        unlike in R: ``C(b)`` makes it a category. The outcome may have additions, ``y | weights(w)
+        + trials(n) + cens(c)``; see `stancoreset.formulas.additions`. Terms of brms that are not
+        supported are refused, with advice on what to write instead. See
         https://bambinos.github.io/formulae.
     frame : pandas.DataFrame, table of Arrow, dict of columns, or path
         A path is ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.json`` or ``.npz``, or a
@@ -252,10 +251,10 @@ def regression(
     Raises
     ------
     OptionError
-        If the formula cannot be read, or a prior belongs to no parameter.
+        If the formula cannot be read, or a prior is for a parameter that the program does not have.
     DataError
-        If a column is missing, the outcome is none of the family's, a group has one level, or
-        coefficients with flat priors cannot be told apart.
+        If a column is missing, the outcome does not suit the family, a group has only one level, or
+        coefficients with flat priors are not identified.
 
     Examples
     --------

@@ -134,25 +134,27 @@ class CoresetModel(Closing):
         The engine that runs Stan; ``"auto"`` takes CmdStan if it is installed, else stanli.
     obs : str, optional
         Name of the data integer that counts observations; needed only if it is ambiguous. Two
-        names, ``"N_y1, N_y2"``, weight the rows of both, as of outcomes that brms' ``subset()``
-        observes on different rows.
+        names, ``"N_y1, N_y2"``, are for outcomes that are observed on different rows, as by brms'
+        ``subset()``: the rows of both are weighted. ``"cells"`` makes each cell of a table an
+        observation, ``"segments"`` each segment of the data.
     threads : int, optional
         Number of chunks of the full data that are evaluated at the same time, by threads of this
         process or by processes of CmdStan; default: the number of available cores.
     glm : bool
         Whether to evaluate the likelihood of a GLM (logistic, Poisson with log link, normal; also
-        with group effects) on the full data by matrix products, once their values have equalled
-        Stan's.
+        with group effects) on the full data by matrix products, after a check that their values
+        equal Stan's.
     passes : {"auto", "engine"}
-        The engine that evaluates the full data when CmdStan samples: ``"auto"`` takes stanli, in
-        this process, if it is installed and its densities, gradients and rows' log likelihoods
-        equal CmdStan's on your data to 1e-9; ``"engine"`` always takes CmdStan. `CoresetFit.passes`
-        reports the choice.
+        The engine that evaluates the full data when CmdStan samples. ``"auto"``: stanli, in this
+        process, if it is installed and its densities, gradients and rows' log likelihoods equal
+        CmdStan's on your data to 1e-9. ``"engine"``: CmdStan. `CoresetFit.passes` reports the
+        choice.
     second_engine : {"auto", "always", "never"}
-        When CmdStan evaluates your program beside an engine in this process, at five draws of each
-        certificate on at most 20,000 rows: ``"auto"`` where it is installed and has compiled the
-        program already, ``"always"`` even if it must be compiled. A disagreement is an
-        `IdentityError` with the point and both numbers; ``certificate.witness`` names the engines.
+        Whether CmdStan checks an engine in this process, by evaluating your program at five draws
+        of each certificate, on at most 20,000 rows. ``"auto"``: if CmdStan is installed and has
+        already compiled the program. ``"always"``: also if it must be compiled first. ``"never"``:
+        not at all. If the engines disagree, an `IdentityError` names the point and both values;
+        ``certificate.witness`` names the engines.
     cpp_options, stanc_options : dict, optional
         As in ``cmdstanpy.CmdStanModel``. ``stanc_options={"include-paths": [...]}`` names folders
         for ``#include``, besides the program's own; all other options are for CmdStan only.
@@ -282,42 +284,44 @@ class CoresetModel(Closing):
             a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
             they are (counts of equal rows, survey weights), they belong to the full posterior.
         size : int or "auto"
-            Largest number of rows in the coreset, k; ``"auto"``: the smallest number whose
-            held-out error is small enough, see `stancoreset.fit.sizes`.
+            Largest number of rows in the coreset, k. ``"auto"`` takes the smallest number whose
+            held-out error is small enough; see `stancoreset.fit.sizes`.
         method : str
-            Selection algorithm: one of ``stancoreset.selection.solvers.METHODS``, which work on a
-            projection; ``"auto"``, the best of several with a control variate; or one of
-            ``stancoreset.selection.in_the_loop.METHODS``, ``"quasi_newton"``, ``"sparse_vi"`` and
-            ``"coreset_mcmc"``, which draw from the coreset's own posterior as it changes, so that
-            the reference only starts the chains. If there is no reference, ``"coreset_mcmc"`` and
-            methods with ``sampler="nuts"`` go on, and the coreset posterior's own draws take its
-            place. ``"gaussian"`` selects no rows and runs no NUTS: its draws are those of the
-            reference, ``"laplace"``, ``"gaussian_vi"`` or ``"double_loop"``, as many as NUTS would
-            make, and the same certificate weights them on the full data. This is the shortest way
-            to a certified answer where the posterior is nearly Gaussian; the report of an ordinary
-            fit says so. Such a fit has no `coreset`.
+            Selection algorithm. Most work on a projection: ``"pursuit"``, ``"giga"`` and the others
+            in ``stancoreset.selection.solvers.METHODS``; with a control variate, ``"auto"`` takes
+            the best of several. ``"quasi_newton"``, ``"sparse_vi"`` and ``"coreset_mcmc"`` have the
+            model in the loop: they draw from the coreset's own posterior as it changes, and the
+            reference only starts their chains. (If no reference can be found, ``"coreset_mcmc"``
+            and methods with ``sampler="nuts"`` do without one.) ``"gaussian"`` selects no rows and
+            runs no NUTS: its draws are those of the reference (``"laplace"``, ``"gaussian_vi"`` or
+            ``"double_loop"``), as many as NUTS would make, and the certificate weights them on the
+            full data. This is the shortest way to a certified answer if the posterior is nearly
+            Gaussian, which the report of an ordinary fit says. Such a fit has no `coreset`.
         reference : {"laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"}, draws
-            Where the log likelihood is matched: a Gaussian at the mode; the Gaussian of the highest
-            evidence lower bound, which is nearer to a posterior of few rows for each parameter; the
-            Gaussian of the double loop's bound, for generalised linear models whose coefficients
-            have Laplace or Student-t priors of known scale; Gaussians along paths to the mode;
-            mean-field variational inference (CmdStan only); NUTS on a weighted subsample, moved to
-            the full data; or your own draws (ArviZ container, cmdstanpy fit, dict of arrays, or
-            array (S, P) of unconstrained draws).
+            First approximation of the posterior; the log likelihood is matched where it has mass.
+            ``"laplace"``: a Gaussian at the mode. ``"gaussian_vi"``: the Gaussian with the highest
+            evidence lower bound, which is closer to the posterior if there are few rows for each
+            parameter. ``"double_loop"``: the Gaussian of a simpler bound, for generalised linear
+            models whose coefficients have Laplace or Student-t priors of known scale.
+            ``"pathfinder"``: Gaussians along paths to the mode. ``"advi"``: mean-field variational
+            inference (CmdStan only). ``"pilot"``: NUTS on a weighted subsample, whose draws are
+            moved to the centre of the full posterior. Or your own draws: an ArviZ container, a
+            cmdstanpy fit, a dict of arrays, or an array (S, P) of unconstrained draws.
         max_rounds : int
-            Largest number of rounds, the first pass included; 1: one pass. As long as the result is
-            not certified, further rounds try the coreset posterior's own draws as the reference,
-            more rows and draws, a pilot run, Pathfinder, and longer chains. Where chains are too
-            short for any certificate, they become longer in the same round. Each round's
-            `lengthened` says by how much in `CoresetFit.rounds`. If longer chains of thousands of
-            parameters would fill the memory, every k-th draw is kept, but no fewer draws than were
-            asked for. See `stancoreset.fit.refinement`.
+            Largest number of rounds, the first one included. As long as the result is not
+            certified, further rounds try the coreset posterior's own draws as the reference, more
+            rows and draws, a pilot run, Pathfinder, and longer chains. Chains that are too short
+            for any certificate become longer in the same round; `lengthened` of each of
+            `CoresetFit.rounds` is the factor. If longer chains of thousands of parameters would
+            fill the memory, only every k-th draw is kept, but no fewer draws than were asked for.
+            See `stancoreset.fit.refinement`.
         seed : int or None
-            Random seed; None draws one, which the report gives, and which a resumed run takes
+            Random seed. With None a seed is drawn; it is in the report, and a resumed run reads it
             from `output_dir`.
         chains, iter_warmup, iter_sampling : int, optional
-            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000. Where the reference lies near
-            the posterior, its draws give NUTS' metric, and warm-up takes 149 iterations.
+            As in cmdstanpy's ``sample``; default: 4, 1,000 and 1,000. If the reference lies near
+            the posterior, NUTS takes its metric from the reference's draws, and warm-up has 149
+            iterations.
         inits : float, dict, list of dict, path, list of path, or ndarray, optional
             Starting points of the chains, as in cmdstanpy: constrained values by parameter, some
             of which may be missing, for all chains or for each; a radius; or an array (P,) or
@@ -343,14 +347,14 @@ class CoresetModel(Closing):
             Of the selection: ``projection``, ``control_variate``, ``draws``, ``candidates``; or
             all of them together, ``selection=sc.Selection(…)``. See `stancoreset.Selection`.
 
-            ``engine_output_dir``: a folder for the chains' CSV files as CmdStan writes them, on
-            either engine; those of longer chains are in ``longer_1``, … and those of further
-            rounds in ``round_1``, … below it. They have all draws; with ``keep_every=10`` memory
-            and the posterior keep every tenth. ``stages``: a `Stages` that times the stages.
+            ``engine_output_dir``: a folder for the chains' CSV files as CmdStan writes them, with
+            either engine. Its folders ``longer_1``, … are for longer chains, and ``round_1``, … for
+            further rounds. The files have all draws; with ``keep_every=10`` memory and the
+            posterior keep every tenth. ``stages``: a `Stages` object that times the stages.
 
-            All other options are passed to the selection algorithm; methods in the loop also take
-            ``sampler`` (``"laplace"``, ``"nuts"`` or ``"chains"``), ``subsample``, ``warmup`` and
-            ``transitions``, see `stancoreset.fit.in_the_loop.select_in_the_loop`.
+            All other options are passed to the selection algorithm. Methods with the model in the
+            loop also take ``sampler`` (``"laplace"``, ``"nuts"`` or ``"chains"``), ``subsample``,
+            ``warmup`` and ``transitions``, see `stancoreset.fit.in_the_loop.select_in_the_loop`.
 
         Returns
         -------
@@ -417,7 +421,7 @@ class CoresetModel(Closing):
         show_progress: bool | None = None,
         **options: Unpack[MergeOptions],
     ) -> CoresetFit:
-        """Join the coresets of parts and select anew: merge and reduce.
+        """Join the coresets of parts of the data, and select rows from their union again.
 
         Parameters
         ----------
@@ -445,19 +449,19 @@ class CoresetModel(Closing):
         Returns
         -------
         CoresetFit
-            Its coreset counts rows from the first row of the first part. If the full data of every
-            part are given, held-out error and certificate are measured on all of them. Otherwise
-            the certificate compares with the union of the parts' coresets, the held-out error is
-            the bound (2) of `stancoreset.fit.merging.reduce`, and ``certificate.against``,
-            ``certificate.reasons`` and ``provenance["certified_against"]`` say so. ``fit.data``
-            holds the rows, so that the fit can be merged again.
+            Row numbers of its coreset count from the first row of the first part. If the full data
+            of every part are given, held-out error and certificate are computed on all of them.
+            Otherwise the certificate compares with the union of the parts' coresets, and the
+            held-out error is an upper bound, equation (2) of `stancoreset.fit.merging.reduce`;
+            ``certificate.against``, ``certificate.reasons`` and ``provenance["certified_against"]``
+            say so. ``fit.data`` holds the rows, so that the fit can be merged again.
 
         Raises
         ------
         DataError
-            If data are neither a part's nor its coreset's, if the parts differ in data that are
-            not rows or in the levels of a column, or if the program computes something from all
-            rows and some are not given.
+            If an entry's data are neither those of its fit nor the rows of its coreset; if the
+            parts differ in data that are not rows or in the levels of a column; or if the program
+            computes something from all rows, and the rows of a part are not given.
         OptionError
             If there are no parts, or their coresets belong to different programs.
         OutputError
@@ -620,7 +624,7 @@ class CoresetModel(Closing):
         heldout: int = HELDOUT_DRAWS,
         seed: int = 0,
     ) -> Projection | Remainder:
-        """Compute target, candidate matrix and held-out pair on a reference.
+        """Evaluate the log likelihoods of candidate rows at a reference's draws, for `select`.
 
         Parameters
         ----------
@@ -628,10 +632,11 @@ class CoresetModel(Closing):
             The full data.
         reference : Reference
         projection : {"loglik", "fisher", "taylor", "hermite"}
-            See `fit`; a coreset selected on one of the last two needs `add_control_variate`.
+            What the rows match, see `Selection`. A coreset selected by ``"taylor"`` or
+            ``"hermite"`` needs `add_control_variate`.
         candidates : int
-            Number of candidate rows, M; all rows if there are fewer. If most of them are equal,
-            `fit` keeps only the distinct ones, which is faster.
+            Number of candidate rows, M; all rows if there are fewer. (`fit` is faster if most rows
+            are equal, because it keeps only distinct ones.)
         heldout : int
             Number of draws that measure the held-out error.
         seed : int
@@ -699,9 +704,10 @@ class CoresetModel(Closing):
             The full data.
         coreset : Coreset
         reference : Reference
-            The log likelihood is expanded at its centre, or projected under its Gaussian.
+            The quadratic is the expansion of the log likelihood at the reference's centre
+            (``"taylor"``), or its projection under the reference's Gaussian (``"hermite"``).
         projection : {"taylor", "hermite"}
-            What the coreset was selected on.
+            The projection by which the coreset was selected.
 
         Returns
         -------
@@ -745,18 +751,18 @@ class CoresetModel(Closing):
             The full data.
         coreset : Coreset, optional
         near : fit, ArviZ container, cmdstanpy fit or dict of arrays, optional
-            Draws near the posterior, which give NUTS its metric; warm-up is then short. Draws of a
-            coreset make NUTS on the full data several times faster. They change neither the target
-            density nor the starting points.
+            Draws near the posterior, from which NUTS takes its metric; warm-up is then short. With
+            draws of a coreset posterior, NUTS on the full data is several times faster. The draws
+            change neither the target density nor the starting points.
         inits : optional
             Starting points of the chains, see `fit`; default: Stan's random inits.
         seed : int or None
-            None draws one, which is stored with the draws.
+            With None a seed is drawn, and stored with the draws.
         coords, dims, show_progress
             See `fit`.
         output_dir : path, optional
-            Folder for the chains' CSV files as CmdStan writes them, on either engine. They have
-            all draws, of which memory and the result keep every ``keep_every``-th.
+            Folder for the chains' CSV files as CmdStan writes them, with either engine. The files
+            have all draws; memory and the result keep every ``keep_every``-th.
         **options
             Of NUTS, as in cmdstanpy's ``sample``: ``chains``, ``iter_warmup``,
             ``iter_sampling``, ``thin``, ``adapt_delta``, …; or all of them together,
@@ -925,10 +931,10 @@ class CoresetModel(Closing):
             likelihood at the posterior mean, and the error is reported (`Loo.sampling_se`).
         weights : {"frequency", "sampling"}, optional
             What weights of the rows mean, needed if there are any: ``weights`` in the data, or a
-            column of the program that multiplies the log density of its row. With frequencies w
-            the row is w equal observations, of which one is left out at a time; with sampling
-            weights it is left out as a whole and counts w-fold. Precisions belong into the program,
-            ``normal(mu, sigma ./ sqrt(w))``. See `stancoreset.program.row_weights`.
+            column of the program that multiplies the log density of its row. ``"frequency"``: a row
+            of weight w is w equal observations, of which one is left out at a time. ``"sampling"``:
+            a row is left out with its whole weight, and its term counts w times. Precisions belong
+            in the program, ``normal(mu, sigma ./ sqrt(w))``. See `stancoreset.program.row_weights`.
         seed : int
             Random seed of the subsample.
         show_progress : bool, optional
@@ -983,8 +989,8 @@ class CoresetModel(Closing):
     ) -> Container:
         """Evaluate the program's generated quantities on the full data, at coreset draws.
 
-        NUTS leaves them out, because they would see the coreset's rows only. `fit.posterior` has
-        those of few numbers already.
+        NUTS on the coreset leaves them out, because they would be computed from the coreset's rows
+        only. Quantities of few numbers are already in `fit.posterior`.
 
         Parameters
         ----------
@@ -998,9 +1004,9 @@ class CoresetModel(Closing):
             Largest number of draws, evenly spaced in each chain; default: as many as take 1 GB
             (8 bytes for each number; a quantity may have one for each row).
         weights : {"frequency", "sampling"}, optional
-            What ``weights`` in the data mean, needed by quantities that read rows: ``"frequency"``
-            repeats a row of weight w in the data w times; ``"sampling"`` keeps it once, and
-            statistics of rows ignore weights.
+            What ``weights`` in the data mean; needed if a quantity reads rows. ``"frequency"``: a
+            row of weight w is repeated w times. ``"sampling"``: it is kept once, so that statistics
+            of rows ignore the weights.
         seed : int
             Random seed of quantities that use random numbers.
 
@@ -1109,17 +1115,19 @@ class CoresetModel(Closing):
         draws: int | None = None,
         seed: int = 0,
     ) -> Information:
-        """Score rows by what they are expected to add to a posterior, in nats of its entropy.
+        """Score rows by the information that each is expected to add to a posterior, in nats.
 
-        A row's outcome may be unknown: which rows to label, to measure or to keep?
+        The score is the expected decrease of the posterior's entropy. Outcomes may be unknown, so
+        that scores tell which rows to label, to measure or to keep.
 
         Parameters
         ----------
         rows : mapping, path or Table
-            As for `fit`, with or without outcomes; all other data that are missing are those of the
-            fit. Rows of a `stancoreset.Table` may stay on disk. Weights count equal rows, so that
-            ``model.information(fit.data, fit)`` scores the coreset's rows as they are weighted. The
-            cells of a wide table are scored row by row; `Regression.rows` makes rows of a table.
+            As for `fit`, with or without outcomes; other data that are missing are taken from the
+            fit. Rows of a `stancoreset.Table` may stay on disk. A row of weight w counts as w equal
+            rows, so that ``model.information(fit.data, fit)`` scores the coreset's rows with their
+            weights. If observations are the cells of a wide table, each cell has a score, in
+            row-major order. For a regression, `Regression.rows` makes such data from a table.
         fit : CoresetFit, ArviZ container, cmdstanpy fit or dict of arrays
             The posterior. A fit whose verdict is ``"corrected"`` contributes its resampled draws.
         replicated : mapping of str to str, optional
@@ -1147,8 +1155,8 @@ class CoresetModel(Closing):
 
         Notes
         -----
-        The information is about ψ, what the rows see of the parameters (`seen`), and by that about
-        all parameters. See `stancoreset.analysis.information` for the formulas.
+        The information is about ψ, the quantities that enter the rows' likelihood (`seen`), and
+        through these about all parameters. See `stancoreset.analysis.information` for the formulas.
 
         Examples
         --------
@@ -1172,9 +1180,9 @@ class CoresetModel(Closing):
     ) -> Design:
         """Choose the rows that together are expected to add most to a posterior.
 
-        Rows are chosen one after the other, each for what it adds to those before it. Without a
-        target, their gain is at least 63 % of the best possible set's (1 − 1/e). Observe them, fit
-        again, and choose the next ones from the new posterior.
+        Rows are chosen one after the other, each for the information that it adds to that of the
+        rows before it. Without a target, their gain is at least 1 − 1/e = 63 % of that of the best
+        possible set. Observe them, fit again, and choose the next ones from the new posterior.
 
         Parameters
         ----------
@@ -1185,9 +1193,9 @@ class CoresetModel(Closing):
         target : str or list of str, optional
             Parameters or generated quantities of the posterior, as tables name them (``"beta"``,
             ``"beta[age]"``; elements without names count from zero, so that Stan's first one is
-            ``"beta[0]"``, or ``"beta.1"`` as in CmdStan's files): the rows are then chosen to
-            lower the sum of their variances, each divided by its present one (A-optimal). By
-            default they lower the entropy of all that the rows see (D-optimal).
+            ``"beta[0]"``, or ``"beta.1"`` as in CmdStan's files): the rows are then chosen to lower
+            the sum of their variances, each divided by its present one (A-optimal). By default they
+            lower the entropy of all quantities that enter the likelihood (D-optimal).
         repeat : bool
             Whether a row may be chosen more than once, as settings of an experiment may.
 
@@ -1273,11 +1281,11 @@ class CoresetModel(Closing):
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Names of the variables in ψ, the functions of the parameters that the rows see.
+        """Names of the variables in ψ, the functions of the parameters that enter the likelihood.
 
         For a program with group effects ``r = sd * z`` these are the effects `r`, and neither `sd`
-        nor `z`; see `stancoreset.stan.likelihood`. Where the rows compute the effects themselves,
-        ``y ~ normal(mu + sd * z[g], sigma)``, the product has a name made up of its factors',
+        nor `z`; see `stancoreset.stan.likelihood`. If the model block computes the effects, as in
+        ``y ~ normal(mu + sd * z[g], sigma)``, the product gets a name made of those of its factors,
         `sd_z`.
         """
         return self._session.controlled.seen
@@ -1285,8 +1293,8 @@ class CoresetModel(Closing):
     def explain_seen(self) -> str:
         """List the functions of the parameters that enter the likelihood of the rows.
 
-        Products of parameters that the rows compute and that are no coordinates are listed with
-        the reason.
+        Products of parameters that the likelihood contains, but that do not replace their factors
+        in ψ, are listed with the reason.
         """
         session = self._session
         lines = [f"The rows see the parameters through: {session.controlled.said}."]

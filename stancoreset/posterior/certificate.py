@@ -166,17 +166,18 @@ class Certificate:
     khat : float
         Pareto shape of the importance weights' tail. The efficiency can be trusted if k̂ is at most
         0.5, where the weights have a finite variance; if k̂ is at most 0.7 and the efficiency at
-        least 99 %; or if the efficiency is at least 99.8 %, because k̂ does not know how little the
-        weights vary.
+        least 99 %; or if the efficiency is at least 99.8 %: all weights are then nearly equal, and
+        the shape of their tail does not matter.
     ess : float
-        Number of draws of the *full* posterior that the coreset draws are worth, 1 / Σ w̃², as far
-        as their weights tell; `efficiency` is its share of `n_draws`. The effective sample sizes of
-        the chains are `ess_bulk` and `ess_tail`.
+        Number of draws of the *full* posterior that the coreset draws are worth, estimated from
+        their normalised weights w̃ as 1 / Σ w̃²; `efficiency` is this number divided by `n_draws`.
+        The effective sample sizes of the chains are `ess_bulk` and `ess_tail`.
     n_draws : int
-        Number of coreset draws evaluated: `CoresetModel.fit` evaluates 250, and 1,000 if these
-        leave a doubt.
+        Number of coreset draws evaluated on the full data: `CoresetModel.fit` evaluates 250 draws,
+        and 1,000 if the verdict of 250 is not clear.
     heldout_error : float
-        ‖b − Φw‖ / ‖b‖ on draws of the reference that selection did not see.
+        ‖b − Φw‖ / ‖b‖: the relative error of the coreset's log likelihood, at draws of the
+        reference that were not used to select rows.
     verdict : str
         ``"certified"`` means that the draws can be used as they are. It requires a held-out error ≤
         0.1; weights that move no mean by more than 0.07 standard deviations and no standard
@@ -194,58 +195,58 @@ class Certificate:
     draw_index : ndarray of int, shape (n_draws,)
         Positions of the evaluated draws in the concatenated chains.
     reasons : tuple of str
-        Reasons against a better verdict, in words for people: those of the `faults`, and
-        `against`. No code decides by them.
+        Why the verdict is not better, as text for people: the text of each of the `faults`, and
+        `against`. Programs should read `faults`.
     divergences : int
         Divergent transitions of NUTS on the coreset.
     n_transitions : int
         Transitions after warm-up; 0 if unknown.
     rhat : float
-        Largest split-R̂ of a parameter over NUTS' chains, or the halves of one; NaN if unknown.
+        Largest split-R̂ of any parameter; with a single chain, that of its halves. NaN if unknown.
     unseen : float
         Share of the full posterior's mass, estimated from importance weights of the reference's
         draws, that lies where the full density exceeds the coreset's by more than at any coreset
         draw. It reveals a coreset posterior that is too narrow, which its own draws do not show.
         NaN if the reference's weights are too uneven.
     unvisited : float
-        Share of draws of the reference, or of an earlier one of the same fit, that lie in modes
-        of the full posterior without coreset draws. NaN if unknown, as for a
-        Gaussian, which has one mode.
+        Share of the reference's draws (also those of earlier rounds) that lie in a mode of the full
+        posterior that has no coreset draws. NaN if unknown, for instance if the reference is a
+        Gaussian, which has only one mode.
     mean_shift, sd_change : float
-        Largest change that `weights` make to the mean of an unconstrained coordinate, in
-        standard deviations, and to its standard deviation, relative: the estimated error of the
+        Largest change that `weights` make to the mean of an unconstrained coordinate (in standard
+        deviations) and to its standard deviation (relative). This is the estimated error of the
         unweighted draws. NaN if unknown.
     against : str
-        What the draws were compared with, if not all rows of the data, else empty; the last of
-        `reasons` repeats it.
+        What the draws were compared with, if not with all rows of the data; also the last of the
+        `reasons`. Empty if they were compared with all rows.
     witness : str
-        Number of rows and draws on which the author's own program gave the full log density, and
-        its difference from ours; empty if not all rows were available.
+        On how many rows and draws your own Stan program evaluated the full log density, and by how
+        much it differed from stancoreset's evaluation; empty if not all rows were available.
     mcse_mean, mcse_sd : float
-        Largest Monte-Carlo standard error of a parameter's mean, in standard deviations, and of
-        its standard deviation, relative, from all draws of all chains. NaN if unknown.
+        Largest Monte-Carlo standard error of a parameter's mean (in standard deviations) and of its
+        standard deviation (relative), from all draws of all chains. NaN if unknown.
     ess_bulk, ess_tail : float
         Smallest effective sample size of a parameter in the chains: for its bulk, and for its
         5 % and 95 % quantiles. NaN if unknown.
     heavy_tails : str
-        Parameters whose tails are heavy, by the Pareto k̂ of their draws, with the number of
-        elements: they are judged by their quantiles. `mcse_mean` and `mcse_sd` are then those
-        of their normal scores, which are the same on every scale. Empty if there are none.
+        Names of the parameters with heavy tails (by the Pareto k̂ of their draws), with their
+        numbers of elements. They are judged by their quantiles: their part in `mcse_mean` and
+        `mcse_sd` is that of their normal scores, Φ⁻¹ of the draws' ranks. Empty if there are none.
     marginals : Marginals, optional
         Changes that the full data make to the mean and sd of each parameter (`Marginals.to_frame`).
         None with few parameters, without groups, if not all rows are available, or if they are
         unknown. A fit evaluates them only if the weights of all parameters do not certify; so does
         `CoresetModel.certify` for rows on disk.
     by_marginals : bool
-        Whether the verdict is that of the `marginals`, because `weights`, which compare all
-        parameters jointly, would not certify. ``"certified"`` then means that mean and standard
-        deviation of every single parameter are right within the same bounds, and so are the means
-        of averages over all groups. It does *not* mean that `weights` are even: the joint
-        distribution of many groups, such as which of them is the largest, or how much they differ
-        in one draw, is not promised.
+        Whether the verdict rests on the `marginals`, because the `weights`, which compare the joint
+        densities, would not certify. ``"certified"`` then means that mean and standard deviation of
+        every single parameter are right within the same bounds, and so are the means of averages
+        over all groups. It does *not* mean that `weights` are even: the joint distribution of many
+        groups, such as which of them is the largest, or how much they differ in one draw, is not
+        promised.
     faults : tuple of Fault
-        Faults that withhold a better verdict: a fault's class is its kind, its fields are its
-        numbers; see `stancoreset.posterior.faults`.
+        Faults that prevent a better verdict. The class of a fault is its kind, and its fields are
+        its numbers; see `stancoreset.posterior.faults`.
     """
 
     khat: float
@@ -291,15 +292,16 @@ class Certificate:
     def longer(self) -> float:
         """Factor by which chains must be longer to meet the promised error; NaN if unknown.
 
-        It exceeds one only if the chains' length, not the weights, spoils the verdict.
+        It exceeds one only if the length of the chains is what prevents a better verdict.
         """
         return _longer(self.moved, (self.mcse_mean, self.mcse_sd))
 
     @property
     def longer_beside(self) -> float:
-        """Lengthening needed for shift + 2 MCSE ≤ 0.1; 1 unless only their sum exceeds it.
+        """Factor by which chains must be longer for shift + 2 MCSE ≤ 0.1.
 
-        Other rows would not help, because the weights move little; longer chains do.
+        It is 1 unless this sum is the only fault. Other rows would not help then, because the
+        weights change little; longer chains do.
         """
         errors = self.mcse_mean, self.mcse_sd
         beside = self._spoiled_only_by(WeightsAndChains)
@@ -307,23 +309,23 @@ class Certificate:
 
     @property
     def unmixed(self) -> bool:
-        """Whether only the chains spoil the verdict.
+        """Whether only the chains prevent a better verdict.
 
-        That is, by R̂, `unvisited` modes, or Monte-Carlo error.
+        The faults are then among R̂, `unvisited` modes and Monte-Carlo error.
         """
         return self._spoiled_only_by(Unmixed, Unvisited, *self._of_length)
 
     @property
     def short(self) -> bool:
-        """Whether only Monte-Carlo error spoils the verdict."""
+        """Whether only Monte-Carlo error prevents a better verdict."""
         return self._spoiled_only_by(*self._of_length)
 
     @property
     def diverged(self) -> bool:
-        """Whether divergent transitions spoil the verdict, alone or with R̂, modes and length.
+        """Whether divergent transitions prevent a better verdict, alone or with other chain faults.
 
-        Chains that diverge and disagree are not draws of the coreset posterior, so that their
-        weights say nothing about a coreset whose held-out error is small.
+        The other faults are R̂, unvisited modes and short chains. Chains that diverge and disagree
+        are not draws of the coreset posterior, so that their weights say nothing about the coreset.
         """
         if not self._has(Divergent):
             return False
@@ -494,7 +496,8 @@ def certify(
     heldout_error : float
         NaN if unknown, which rules out ``"certified"``.
     moved : tuple of float
-        From `moved_by`; without it ``"certified"`` requires an ESS of 0.99 · draws.
+        Largest changes of a mean and of a standard deviation by the weights, from `moved_by`;
+        without them ``"certified"`` requires an ESS of 0.99 · draws.
     unseen, unvisited : float
         From `unseen_mass` and `unvisited_mass`.
     draw_index, divergences, n_transitions, rhat, against, witness

@@ -30,7 +30,8 @@ _ROUNDING = 1e-12
 class Evidence:
     """The logarithm of the evidence p(y) = ∫ p(y | θ) p(θ) dθ.
 
-    It is meaningful only for proper priors: an improper prior defines it up to a factor alone.
+    It is meaningful only for proper priors: with an improper prior it is defined only up to a
+    factor.
 
     Attributes
     ----------

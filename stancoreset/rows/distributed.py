@@ -57,7 +57,7 @@ class Distributed:
     client : distributed.Client or str
         A client, or the address of a scheduler, ``"tcp://host:8786"``.
     retries : int
-        Number of times that a part is tried again after an error not caused by the data.
+        How many times a part is tried again after an error that the data did not cause.
 
     Examples
     --------

@@ -61,8 +61,8 @@ class CoresetFit:
         Rows and weights, which `coreset` returns; None for ``method="gaussian"``.
     posterior : arviz.InferenceData or xarray.DataTree
         NUTS draws on the coreset, with sampler statistics; for ``method="gaussian"`` draws of the
-        reference's Gaussian. The program's generated quantities of few numbers stand there too,
-        evaluated on the full data, if those are in memory.
+        reference's Gaussian. The group also has the program's generated quantities of few numbers,
+        evaluated on the full data, if the data are in memory.
     certificate : Certificate
         The verdict, computed on the full data.
     reference : Reference
@@ -71,8 +71,8 @@ class CoresetFit:
         The reference's draws on the parameters' own scale, for comparison: those of a Laplace fit
         unless ``reference.method`` says otherwise. ``reference.label`` names them in legends.
     timings : dict of str to float
-        Seconds of each stage, which add up to the fit's time: ``import`` is that of libraries that
-        nothing had imported before, and ``other`` what has no stage.
+        Seconds of each stage, which add up to the time of the fit. ``import`` is the time to import
+        libraries, and ``other`` the time outside all stages.
     settings : dict
         The options of the fit.
     provenance : dict
@@ -83,9 +83,9 @@ class CoresetFit:
         gradient, subsamples and candidates count in proportion. ``nuts_gradients`` is the number
         that NUTS took of the coreset after warm-up. If rows stay on disk, ``reads`` is the number
         of times they were read. ``likelihood`` names the evaluator of the likelihood, if it is not
-        Stan alone; ``engines`` names the engine that evaluated Stan for CmdStan, with the
-        difference between them; ``distinct_rows`` is the number of distinct rows, if at most half
-        are: equal rows are evaluated once.
+        Stan alone; ``engines`` names the engine that evaluated the full data in place of CmdStan,
+        with the largest difference between the two. ``distinct_rows`` is the number of distinct
+        rows, if at most half of the rows are distinct; equal rows are then evaluated once.
     data : dict or None
         The coreset's rows as data of the weighted program, so that the fit may be merged without
         the full data; saved as ``coreset_data.json``. None for a fit of an earlier version.
@@ -97,14 +97,13 @@ class CoresetFit:
     weaving : sequence of dict
         How each statement of the program is weighted, as `CoresetModel.explain` lists it.
     program : str
-        The Stan program as the user gave it, files that it includes in place; saved as
-        ``model.stan``.
+        The Stan program as the user gave it, with included files inserted; saved as ``model.stan``.
     evidence : Evidence or None
         The evidence of the model, for ``method="gaussian"`` and for the references
         ``"gaussian_vi"`` and ``"double_loop"``: an importance-sampling estimate of log p(y) by
         draws of the reference's Gaussian with its Monte-Carlo error, and a lower bound. It is
-        meaningful for proper priors alone. None for other fits, or if a constant of the program is
-        unknown.
+        meaningful only for proper priors. None for other fits, or if an additive constant of the
+        program's log density is unknown.
     """
 
     selected: Coreset | None
@@ -298,9 +297,10 @@ class CoresetFit:
 
         Notes
         -----
-        ``lp__`` and the other sampler statistics belong to the weighted program that NUTS ran;
-        after moment matching they are zero. Engines report one time for all chains, which is
-        divided between warm-up and sampling in proportion to iterations.
+        ``lp__`` and the other sampler statistics belong to the weighted program that NUTS ran; they
+        are zero if the draws were transformed by moment matching. Engines report one time for all
+        chains, which is divided between warm-up and sampling in proportion to the numbers of
+        iterations.
 
         Examples
         --------
@@ -363,9 +363,10 @@ class CoresetFit:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit to a folder, from which `load_fit` reads it.
 
-        ``coreset.csv`` (row, weight, information, the row's data), ``posterior.nc`` and
-        ``laplace.nc`` (ArviZ), ``certificate.csv``, ``reference.npz``, ``model.stan``,
-        ``report.json``, ``report.md`` and ``report.html``, which list all files of the folder.
+        The files are ``coreset.csv`` (row, weight, information, the row's data), ``posterior.nc``
+        and ``laplace.nc`` (ArviZ), ``certificate.csv``, ``reference.npz``, ``model.stan``,
+        ``report.json``, ``report.md`` and ``report.html``. The last two list all files of the
+        folder.
 
         Parameters
         ----------

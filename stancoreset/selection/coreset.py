@@ -53,9 +53,10 @@ class Coreset:
     n_obs : int
         N, rows of the full data.
     method : str
-        Selection algorithm; ``"quadratic only"`` if no row was selected, because the quadratic is
-        good enough, or no row would complete it: the rows are random then, with the weights that
-        they have in the data.
+        Selection algorithm. ``"quadratic only"``: no row was selected, because the quadratic is
+        accurate enough, or because no row would make it more accurate; the rows are then random
+        ones, with the weights that they have in the data. ``"all rows"``: the data are their own
+        coreset.
     relative_error : float
         ‖b − Φw‖ / ‖b‖ on the draws used for selection.
     heldout_error : float
@@ -73,17 +74,17 @@ class Coreset:
     provenance : dict
         Seeds, hashes of program and data, versions.
     norm : float or None
-        ‖b‖, the standard deviation of the full log likelihood over the reference; errors are
-        relative to it.
+        ‖b‖, the standard deviation of the full log likelihood over the reference, to which errors
+        are relative.
     control : ControlVariate or None
         The quadratic added to the rows' log likelihood; errors include it.
     columns : dict of str to ndarray
         The rows' data, (k,) each, by Stan's names (``y``, ``x[1]``), as `row_columns` makes them;
         empty if unknown.
     information : ndarray, shape (k,), or None
-        Information of each row, counted as often as its weight says: the fall of the posterior's
-        entropy, in nats, that is expected if it is observed once more, under the reference of the
-        selection; see `stancoreset.CoresetModel.information`. None if it was not computed.
+        Information of each row: the decrease of the posterior's entropy, in nats, that is expected
+        if the row is observed again, as often as its weight says, for the reference by which rows
+        were selected; see `stancoreset.CoresetModel.information`. None if it was not computed.
     """
 
     indices: NDArray[np.int64] = field(repr=False)
@@ -160,8 +161,9 @@ class Coreset:
     def to_frame(self) -> pd.DataFrame:
         """A table with one line per row: ``row`` (from 0), ``weight``, and the row's data.
 
-        ``information`` stands before the data, if it is known. A data variable that is itself
-        called ``row``, ``weight`` or ``information`` stands as ``data.row``.
+        The column ``information``, if it is known, comes before the data. A data variable that is
+        itself called ``row`` becomes the column ``data.row``; likewise ``weight`` and
+        ``information``.
         """
         import pandas as pd
 
@@ -342,7 +344,7 @@ def select(
     seed : int
     penalty : float, optional
         For a `TaylorProjection` or a `HermiteProjection`: the weight of the second-order part in
-        the regression; with zero the control variate alone accounts for it. Default: the first of
+        the regression. With zero, that part is left to the control variate. Default: the first of
         the projection's ``penalties``.
     **options
         Passed to the algorithm; see `stancoreset.selection.solvers.solve`.

@@ -2,10 +2,10 @@
 
 May import posterior's files and ArviZ's room. Hands out one function per plot.
 
-Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the
-axes, and changes no global setting. Densities are ArviZ's estimates. Posteriors are
-given by name, as to `stancoreset.compare`, or as a fit, which stands for its own and its
-reference's; importance weights are applied.
+Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the axes, and
+changes no global setting. Densities are ArviZ's estimates. Posteriors are given by name, as in
+`stancoreset.compare`; a fit in place of posteriors means its own posterior and that of its
+reference. Importance weights are applied.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def plot_weights(
         of a dot is proportional to the weight; grey dots are rows without a weight.
     ax : matplotlib Axes, optional
     columns : pair
-        Numbers (or, for a ``DataFrame``, names) of the covariates.
+        Positions of the two columns; for a ``DataFrame``, their names.
 
     Returns
     -------
@@ -288,10 +288,11 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     trace_or_results : object
-        A fit, `SolverResult` or `Coreset` (its ``trace``: if the algorithm removes rows again, the
-        sizes that it came back to are a line of their own); a sequence of errors; a sequence of
-        results or coresets of different sizes, whose relative and held-out errors are
-        drawn; a pair (sizes, errors); or a mapping of names to any of these, one line each.
+        A fit, `SolverResult` or `Coreset`, whose ``trace`` is drawn (if the algorithm grew beyond a
+        size and came back to it, with a second line for the sizes after the removal of rows); a
+        sequence of errors; a sequence of results or coresets of different sizes, whose relative and
+        held-out errors are drawn; a pair (sizes, errors); or a mapping of names to any of these,
+        one line each.
     ax : matplotlib Axes, optional
 
     Returns

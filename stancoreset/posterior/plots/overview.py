@@ -54,12 +54,12 @@ def plot_fit(
     ----------
     fit : CoresetFit
     figure : matplotlib Figure, optional
-        An empty one, which takes the size of what is drawn, and no layout engine; a new one by
-        default.
+        An empty figure, whose size and layout are then set by this function; default: a new one.
     var_names : sequence of str, optional
         Default: all parameters.
     max_parameters : int, optional
-        Largest number of densities, drawn also if there are more parameters; the figure says so.
+        Largest number of densities, which are then drawn even if there are more parameters than
+        that; the figure says that some are missing.
 
     Returns
     -------

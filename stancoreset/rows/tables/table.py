@@ -151,10 +151,10 @@ class Table:
         *,
         threads: int | None = None,
     ) -> tuple[StoredRows | LoadedRows, frozenset[str]]:
-        """`open_for`, where some variables may have no column.
+        """Read the rows as `open_for` does, although some variables may have no column.
 
-        `constants` are the values that stand for them, in all rows. The names of those that have no
-        column are returned, too.
+        `constants` are the values that such variables get in all rows. The names of the variables
+        without a column are returned too.
         """
         parts = find_parts(self.rows)
         (schema, _), columns = _first_look(None, parts[0]), {}
@@ -176,7 +176,7 @@ class Table:
         *,
         threads: int | None = None,
     ) -> StoredRows | LoadedRows:
-        """`open_for` with given parts and executor; by default threads of this process."""
+        """Read the rows as `open_for` does, by an executor; default: threads of this process."""
         here = executor or LocalThreads(self.threads or threads or available_cores())
         schema, example = here.each(_first_look, [(None, parts[0])])[0]
         variables = self._variables(program, schema, parts[0].name)

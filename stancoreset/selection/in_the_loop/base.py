@@ -81,7 +81,7 @@ class CoresetPosterior:
 
 @dataclass(frozen=True)
 class Tangent:
-    """Log likelihoods as centred vectors at S draws of π_w; products are covariances.
+    """Log likelihoods at S draws of π_w as centred vectors, whose inner products are covariances.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Tangent:
     features : (S, k)
         f_n = (S − 1)^(-1/2)·[L_n(θ_s) − mean], for the coreset's rows.
     target : (S,)
-        b, the same for the full log likelihood.
+        b, the centred and scaled vector of the full log likelihood.
     residual : (S,)
         b − Σ_n w_n f_n.
     """

@@ -79,8 +79,8 @@ def coreset_mcmc(
     update : {"hot_dog", "adam"}
         Rule for the weights; see `stancoreset.selection.in_the_loop.descent`.
     rate : float
-        Hot DoG's initial distance r, which hardly matters, or ADAM's rate a, which does; both
-        as a share of N/k, the weight of a row at the start.
+        Initial distance r of Hot DoG, to which results are insensitive, or the rate a of ADAM, to
+        which they are sensitive; both as a share of N/k, the weight of a row at the start.
     hold : int
         Largest number of iterations of the chains before the first update; 0: no hot start.
     seed : int

@@ -100,14 +100,15 @@ def sparse_vi(
 
         γ* = ‖d‖² / ‖F d‖²,      w ← max(0, w + γ_t γ* d),
 
-    so that the step size has no unit and need not be tuned to the data. While a few rows leave
-    the posterior wide, that model holds only near the weights: no weight changes by more than
-    3 N/k in a step, three times a row's weight in a uniform coreset (with `path`, k is the next of
-    its sizes), and steps that are still too long are shortened
-    (`stancoreset.selection.in_the_loop.base.advance`). Otherwise a row could get the weight of all
-    data; its log likelihood would no longer vary over the coreset posterior, and its weight would
-    never change again. The paper's steps have none of that: their unit is that of the data, and of
-    large data the first ones throw weights far, so that the coreset soon stops improving.
+    so that the step size has no unit and need not be tuned to the data. While a few rows leave the
+    posterior wide, that model holds only near the weights: no weight changes by more than 3 N/k in
+    a step, three times a row's weight in a uniform coreset (with `path`, k is the next of its
+    sizes), and steps that are still too long are shortened
+    (`stancoreset.selection.in_the_loop.base.advance`). Without these limits a row could get the
+    weight of all data; then its log likelihood would not vary any more over the coreset posterior,
+    and its weight would never change again. The paper's steps have no such safeguards. Their length
+    depends on the scale of the data, and with large data the first steps make weights so extreme
+    that the coreset soon stops improving.
     """
     began = perf_counter()
     check_call(model, seed, callback)

@@ -124,7 +124,8 @@ def aiht(
 ) -> Iterator[Fit]:
     """Automated accelerated iterative hard thresholding, A-IHT (Algorithm 2).
 
-    Step sizes and momentum by exact line search, every other step halved: see the module's notes.
+    Step sizes and momentum come from exact line searches; every other step is halved, see the
+    module's notes.
 
     Parameters
     ----------

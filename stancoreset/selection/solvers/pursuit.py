@@ -115,12 +115,12 @@ def pursuit(
     """Grow to the size and beyond by non-negative least squares, prune back, then swap columns.
 
     The column nearest in angle to the residual enters, and non-negative least squares is solved on
-    the active columns, until they number k: orthogonal pursuit. From there the set grows to
-    (1 + overshoot)·k, and the columns whose removal costs least, x_j²/(G⁻¹)_jj with G the Gram
-    matrix, leave one after another until k are left. In both sets the best swap of an active column
-    for another one is made, of all pairs, until none lowers the error, and the better set is kept:
-    its error is at most orthogonal pursuit's as far as that finds its columns in the pool. Below an
-    error of 1e-4, where digits are lost, orthogonal pursuit's own set goes on beside them. The
+    the active columns, until they number k: orthogonal pursuit. From there the set grows to (1 +
+    overshoot)·k, and the columns whose removal costs least, x_j²/(G⁻¹)_jj with G the Gram matrix,
+    leave one after another until k are left. In both sets the best swap of an active column for
+    another one is made, of all pairs, until none lowers the error, and the better set is kept: its
+    error is at most orthogonal pursuit's as far as that finds its columns in the pool. Below an
+    error of 1e-4, where rounding matters, the set of orthogonal pursuit is continued as well. The
     smallest sets, of up to 4 columns, grow in sixteen versions side by side.
 
     Beyond `swap_limit` columns `batch` of them enter in a round. There, and where the error is

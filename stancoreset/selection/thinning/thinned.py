@@ -193,8 +193,9 @@ def thin(
         Stop at the first size whose `error` is at most this: 0.05 is the error of 400 independent
         draws. The sizes tried are 25 % apart.
     resample
-        True: `size` draws of equal weight, some possibly repeated, for tools that know no weights;
-        a number: that many draws, as similar as possible to the weighted ones.
+        True: `size` draws of equal weight, some possibly repeated, for tools that cannot use
+        weights. A number: that many draws of equal weight, as similar as possible to the weighted
+        ones.
     var_names
         Variables whose distribution is matched, default: all. The result holds every variable.
     seed
