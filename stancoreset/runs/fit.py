@@ -42,6 +42,7 @@ from stancoreset.runs.folder import (
 from stancoreset.runs.report import Shown
 from stancoreset.runs.round import Round
 from stancoreset.runs.stan_csv import write_chains
+from stancoreset.runs.ways import Way, way_of
 from stancoreset.selection import Coreset
 from stancoreset.stan.data import json_text, read_data
 
@@ -146,6 +147,11 @@ class CoresetFit:
         named = self.provenance.get("observations")  # cells, segments, …
         rows = named or f"{self.provenance['n_obs']:,} rows"
         return f"draws of a {self.reference.label} of {rows}"
+
+    @property
+    def way(self) -> Way:
+        """The way that the best round went, such as ``collapsed sampler → quadratic only → …``."""
+        return way_of(self.reference, self.selected, self.certificate)
 
     def __repr__(self) -> str:
         certificate = self.certificate
@@ -341,6 +347,7 @@ class CoresetFit:
         Numbers that are unknown or not finite are None.
         """
         parts = {
+            "way": str(self.way),
             "certificate": self.certificate.describe(),
             "rounds": [asdict(record) for record in self.rounds],
             "coreset": {} if self.selected is None else self.selected.describe(),

@@ -22,6 +22,7 @@ from stancoreset.posterior.arviz import variables_of
 from stancoreset.program import certificate_of_gaussian
 from stancoreset.reference import Reference
 from stancoreset.runs.round import FIRST, Round
+from stancoreset.runs.ways import Way
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Reported(Protocol):
 
     @property
     def seconds(self) -> float: ...
+    @property
+    def way(self) -> Way: ...
     def summary(self, var_names: Sequence[str] | None = None) -> pd.DataFrame: ...
 
 
@@ -233,6 +236,7 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     if fit.certificate.witness:
         yield from ("", f"Witness of the full log density: {fit.certificate.witness}.")
     coreset = fit.selected
+    yield from ("", f"Way: {fit.way}.")
     if coreset is not None and coreset.method == QUADRATIC_ONLY:
         yield from (
             "",
@@ -248,8 +252,8 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     if fit.reference.by_chains:
         yield from (
             "",
-            "Draws of prior × quadratic were made by NUTS, for they could not be drawn "
-            f"independently: {fit.reference.by_chains}.",
+            "Draws of prior × quadratic were made by NUTS, not independently: "
+            f"{fit.reference.by_chains}.",
         )
     yield from _enough(fit)
     yield from _rounds(fit)

@@ -1,0 +1,115 @@
+"""The ways that a default fit may go, from its reference to its verdict.
+
+    reference                    rows                      verdict
+    collapsed sampler        ┐   quadratic only        ┐
+    NUTS, prior × quadratic  ┼─▶ rows group by group   ┼─▶ weights | marginals
+    Laplace fit              │   rows of all together  ┘
+    unsettled reference      ┘
+    all rows ──────────────────▶ all rows ───────────────▶ weights
+
+A Laplace fit that is kept has no groups, and draws that did not settle are judged by all weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from stancoreset.posterior import Certificate
+from stancoreset.reference import Reference
+from stancoreset.selection import QUADRATIC_ONLY, Coreset
+
+__all__ = ["WAYS", "Way", "way_of"]
+
+ReferenceKind: TypeAlias = Literal[
+    "collapsed sampler", "NUTS", "Laplace fit", "unsettled reference", "all rows"
+]
+RowsKind: TypeAlias = Literal[
+    "quadratic only", "rows group by group", "rows of all together", "all rows", "no rows"
+]
+VerdictKind: TypeAlias = Literal["weights", "marginals"]
+
+
+@dataclass(frozen=True, order=True)
+class Way:
+    """How a fit found its reference and its rows, and by what it was judged.
+
+    Attributes
+    ----------
+    reference : str
+        Who made the draws at which the log likelihood is matched.
+    rows : str
+        What completes the quadratic.
+    verdict : str
+        What the certificate judges: importance weights of all parameters together, or the
+        marginals of hundreds of them.
+    """
+
+    reference: ReferenceKind | str
+    rows: RowsKind
+    verdict: VerdictKind
+
+    def __str__(self) -> str:
+        draws = () if self.rows == "no rows" else ("NUTS",)
+        return " → ".join((self.reference, self.rows, *draws, self.verdict))
+
+
+def _is_possible(way: Way) -> bool:
+    """Whether a default fit can go this way."""
+    if way.rows == "no rows":  # method="gaussian"
+        return False
+    if "all rows" in (way.reference, way.rows):
+        return way.reference == way.rows == "all rows" and way.verdict == "weights"
+    if way.reference == "Laplace fit":
+        return way.rows != "rows group by group"
+    return way.reference != "unsettled reference" or way.verdict == "weights"
+
+
+#: All ways of a default fit.
+WAYS = tuple(
+    way
+    for reference in get_args(ReferenceKind)
+    for rows in get_args(RowsKind)
+    for verdict in get_args(VerdictKind)
+    if _is_possible(way := Way(reference, rows, verdict))
+)
+
+
+def way_of(reference: Reference, coreset: Coreset | None, certificate: Certificate) -> Way:
+    """Name the way of one round by its results.
+
+    Parameters
+    ----------
+    reference : Reference
+    coreset : Coreset or None
+        None for ``method="gaussian"``, which selects no rows and runs no NUTS.
+    certificate : Certificate
+    """
+    return Way(
+        kind_of_reference(reference, coreset),
+        kind_of_rows(coreset),
+        "marginals" if certificate.by_marginals else "weights",
+    )
+
+
+def kind_of_reference(reference: Reference, coreset: Coreset | None = None) -> ReferenceKind | str:
+    """Name who made the draws at which the log likelihood is matched."""
+    if coreset is not None and coreset.method == "all rows":
+        return "all rows"
+    if reference.method == "settled":
+        return "NUTS" if reference.by_chains else "collapsed sampler"
+    if reference.unsettled:
+        return "unsettled reference"
+    return "Laplace fit" if reference.method == "laplace" else reference.label
+
+
+def kind_of_rows(coreset: Coreset | None) -> RowsKind:
+    """Name what completes the quadratic."""
+    if coreset is None:
+        return "no rows"
+    named: dict[str, RowsKind] = {
+        "all rows": "all rows",
+        QUADRATIC_ONLY: "quadratic only",
+        "local": "rows group by group",
+    }
+    return named.get(coreset.method, "rows of all together")

@@ -1,0 +1,151 @@
+"""The ways of a default fit: few, and all that its decisions can lead to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from problems import GROUPED_CODE, grouped_data, logistic_data
+from seeds import reseeded
+
+import stancoreset as sc
+from stancoreset.engines import NUTS
+from stancoreset.errors import ReferenceFitError
+from stancoreset.fit import settling, steps
+from stancoreset.fit.settling import Settling
+from stancoreset.fit.steps import Pipeline
+from stancoreset.policy import DEFAULT
+from stancoreset.reference import Reference
+from stancoreset.reference.base import GaussianFit
+from stancoreset.runs.ways import WAYS, kind_of_reference, kind_of_rows, way_of
+from stancoreset.selection import QUADRATIC_ONLY, Coreset
+
+YES_OR_NO = (False, True)
+
+
+def reference(method: str, **about: Any) -> Reference:
+    draws = np.zeros((4, 1))
+    gaussian = GaussianFit(np.zeros(1), np.eye(1))
+    values = np.zeros(4)
+    return Reference(method, draws, ("a",), 1, gaussian, values, values, **about)
+
+
+def coreset(method: str) -> Coreset:
+    return Coreset(np.zeros(1, dtype=int), np.ones(1), 10, method, 0.0, 0.0)
+
+
+def references(monkeypatch) -> Iterator[Reference]:
+    """All references that the decisions of `Settling.instead_of` lead to, one by one."""
+    decisions = ("scaled", "collapses", "exists", "few", "climbs", "good", "settles", "agree")
+    for answers in itertools.product(YES_OR_NO, repeat=len(decisions)):
+        is_so = SimpleNamespace(**dict(zip(decisions, answers, strict=True)))
+
+        def made(answer: bool, found: Reference) -> Reference:
+            if not answer:
+                raise ReferenceFitError("there is none")
+            return found
+
+        laplace = reference("laplace")
+        chains = reference("settled", by_chains="there is none")
+        if is_so.good:
+            from_reference = laplace
+        elif is_so.settles:
+            from_reference = chains
+        else:
+            from_reference = reference("laplace", unsettled="it leaves 9")
+        monkeypatch.setattr(Settling, "_are_scaled", is_so.scaled)
+        monkeypatch.setattr(
+            settling,
+            "collapsed_reference",
+            lambda *_, so=is_so: made(so.collapses, reference("settled")),
+        )
+        monkeypatch.setattr(settling, "are_few", lambda _, so=is_so: so.few)
+        monkeypatch.setattr(
+            Settling, "_from_likelihood", lambda *_, so=is_so, c=chains: made(so.climbs, c)
+        )
+        monkeypatch.setattr(Settling, "from_reference", lambda *_, f=from_reference: f)
+        monkeypatch.setattr(settling, "fit_reference", lambda *_: reference("pilot"))
+        monkeypatch.setattr(settling, "stand_for_themselves", lambda *_, so=is_so: so.agree)
+        session: Any = SimpleNamespace()
+        session.likelihood = session
+        full: Any = SimpleNamespace()
+        start = Settling(session, {}, full, NUTS(), 1, 100, DEFAULT)
+        try:
+            yield start.instead_of(
+                lambda so=is_so, found=laplace: made(so.exists, found), collapses=True
+            )
+        except ReferenceFitError:  # the fit ends with an error, or a further reference
+            continue
+
+
+def rows(monkeypatch) -> Iterator[Coreset]:
+    """All coresets that the decisions of `Pipeline.coreset` lead to, one by one."""
+    decisions = ("alone", "grouped", "enough", "worse")
+    for answers in itertools.product(YES_OR_NO, repeat=len(decisions)):
+        is_so = SimpleNamespace(**dict(zip(decisions, answers, strict=True)))
+        here: Any = SimpleNamespace(
+            plan=SimpleNamespace(warn_of_groups=lambda _: None),
+            stages=lambda _: SimpleNamespace(__enter__=None, __exit__=None),
+            _stands_alone=lambda *_, so=is_so: so.alone,
+            _selects_locally=lambda *_, so=is_so: so.grouped,
+            _quadratic_only=lambda *_: coreset(QUADRATIC_ONLY),
+            _of_groups=lambda *_, so=is_so: "rows" if so.enough else None,
+            _local_coreset=lambda *_: coreset("local"),
+        )
+        monkeypatch.setattr(here, "stages", _Stage)
+        view: Any = SimpleNamespace(
+            reference=SimpleNamespace(gaussian=SimpleNamespace(blocks=None))
+        )
+        found = Pipeline._without_candidates(here, view, None)  # type: ignore[arg-type]
+        yield coreset("pursuit") if found is None else found
+
+
+class _Stage:
+    def __init__(self, _: str) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_there_are_at_most_twenty_ways():
+    assert len(set(WAYS)) == len(WAYS) <= 20
+
+
+def test_decisions_lead_to_the_references_of_the_ways_and_no_other(monkeypatch):
+    found = {kind_of_reference(one) for one in references(monkeypatch)}
+    assert found == {way.reference for way in WAYS} - {"all rows"}
+
+
+def test_decisions_lead_to_the_rows_of_the_ways_and_no_other(monkeypatch):
+    found = {kind_of_rows(one) for one in rows(monkeypatch)}
+    assert found == {way.rows for way in WAYS} - {"all rows"}
+    assert kind_of_rows(steps.all_rows(_full(), reference("laplace"))) == "all rows"
+
+
+def _full() -> Any:
+    return SimpleNamespace(n_obs=3, row_numbers=None, weights_at=np.ones_like)
+
+
+@pytest.mark.fit
+def test_fits_go_one_of_the_ways():
+    ways = []
+    logistic = sc.stan_model_path("logistic").read_text()
+    for code, data in (
+        (logistic, logistic_data(5_000)),
+        (GROUPED_CODE, grouped_data(12, 3_000)[0]),
+    ):
+        with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+            fit = model.fit(data, seed=reseeded(1), max_rounds=1, iter_sampling=300)
+        ways.append(way_of(fit.reference, fit.coreset, fit.certificate))
+        assert ways[-1] == fit.way
+        assert fit.report()["way"] == str(fit.way)
+    assert set(ways) <= set(WAYS)
+    assert {way.reference for way in ways} == {"Laplace fit", "collapsed sampler"}
