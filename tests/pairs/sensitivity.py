@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pairs.cases import CASES
-
 import stancoreset as sc
+from pairs.cases import CASES
 
 COLUMNS = ("number", "value", "table", "verdict", "efficiency", "rounds", "way", "seconds")
 # Numbers that bound memory, or are told to people alone, decide nothing of small tables.
