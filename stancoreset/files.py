@@ -69,14 +69,14 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+        raise _unwritten(path, error) from None
     try:
         yield temporary
         with temporary.open("r+b") as stream:  # Windows writes out only what it may write
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+        raise _unwritten(path, error) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -101,9 +101,16 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
         if not (path / needed).exists():
             raise FileNotFoundError(errno.ENOENT, f"it has no {needed}")
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
+        raise _unwritten(path, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _unwritten(path: Path, error: OSError) -> OutputError:
+    """The error of a file or folder that could not be written, and what to do about a full disk."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "; make room and repeat it: with resume a fit goes on where it ended" if full else ""
+    return OutputError(f"cannot write {path}: {error.strerror or error}{advice}")
 
 
 def _move_away(path: Path) -> None:

@@ -100,13 +100,15 @@ _Inbox: TypeAlias = "queue.SimpleQueue[tuple[_Worker, bytes]]"
 def run_jobs(
     jobs: Iterable[Job], folder: WorkFolder, count: int, on_event: Callable[[Event], object]
 ) -> None:
-    """Run jobs on `count` worker processes, which share the cores.
+    """Run jobs on at most `count` worker processes, each with its share of the cores.
 
+    The share depends on `count` alone, and not on the jobs that are left: sums in other threads are
+    rounded in another way, and a resumed batch has the draws of one that was not interrupted.
     `on_event` is called with each `Event`, and with a tick at least twice a second.
     """
     pending = list(jobs)
     on_event(Event("plan", count=len(pending)))
-    threads = max(1, available_cores() // max(1, min(count, len(pending))))
+    threads = max(1, available_cores() // count)
     inbox: _Inbox = queue.SimpleQueue()
     workers: list[_Worker] = []
     try:

@@ -115,7 +115,8 @@ def run_and_tell(
         skipped = {"done"} if retry else {"done", "failed"}
         todo = [job for job in found if folder.state(job) not in skipped]
         try:
-            run_jobs(todo, folder, jobs, on_event or (lambda _event: None))
+            at_once = max(1, min(jobs, len(found)))
+            run_jobs(todo, folder, at_once, on_event or (lambda _event: None))
         finally:
             table = summarise_jobs(found, folder)
             try:

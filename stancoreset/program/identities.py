@@ -55,6 +55,7 @@ _OWN, _NEIGHBOURS, _MOST = 10.0, 4, 1e-4
 _ROWS = 25  # a slice; with repeated rows at most twice as many
 _TRIES = 8  # candidate points for each point wanted: some may have no density
 _RADII = (2.0, 1.0, 0.5, 0.1)  # Stan starts its chains in (−2, 2); smaller ones are safer
+_LARGE = 1e8  # numbers in the data by which sums lose half of their digits
 _TOLD = 6  # values of a row that Stan refuses
 _NUMBERS = 2_000_000  # of the rows' data that are bound at the same time
 
@@ -181,20 +182,34 @@ def require_identities(
 ) -> list[Identity]:
     """Check the identities like `check_identities`; raise an IdentityError if one fails.
 
-    The message names it, its error and a likely cause.
+    The message names it, its error and a likely cause: numbers in the data that are too large for
+    the digits of sums, if there are some, or else the program.
     """
     rows = check_identities(weighted, engine, data, tolerance=tolerance, **options)
     failed = [row for row in rows if not row.passed]
     if failed:
         first = failed[0]
+        cause = _of_units(weighted, data) or first.cause
         others = ", ".join(f"'{row.name}' ({row.error:.1e})" for row in failed[1:])
         raise IdentityError(
             f"the weights of '{weighted.program.name}' do not behave: the identity "
             f"'{first.name}' ({first.statement}) fails with relative error {first.error:.1e}, "
-            f"expected at most {tolerance:.0e}. Likely cause: {first.cause}."
+            f"expected at most {tolerance:.0e}. Likely cause: {cause}."
             + (f" Also failing: {others}." if others else "")
         )
     return rows
+
+
+def _of_units(weighted: WeightedProgram, data: Mapping[str, Any]) -> str:
+    """The rows' variable whose numbers are so large that sums lose their digits, in words."""
+    largest = {n: float(np.abs(data[n]).max(initial=0.0)) for n in weighted.rows if n in data}
+    name = max(largest, key=lambda n: largest[n], default="")
+    if not name or largest[name] < _LARGE:
+        return ""
+    return (
+        f"'{name}' reaches {largest[name]:.3g}, so that sums over rows lose their digits; correct "
+        "it, or bring it to units of about 1"
+    )
 
 
 def identity_table(identities: list[Identity]) -> pd.DataFrame:

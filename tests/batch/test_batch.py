@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from agreement import CERTIFIED, assert_agree, of_draws
 from problems import NORMAL_CODE, logistic_data, normal_data
 
 import stancoreset as sc
+from stancoreset.batch import pool
 from stancoreset.batch.journal import append, history
 from stancoreset.batch.live import Live
 from stancoreset.batch.pool import Event
@@ -403,6 +405,26 @@ def test_a_crash_takes_along_one_job_and_what_its_worker_started(place, monkeypa
     assert table["state"].tolist() == ["failed", "done"]
     assert "killed by signal 9" in table["error"].iloc[0]
     wait_until_gone(int((place / "number").read_text()))
+
+
+@pytest.mark.fit
+def test_a_job_has_as_many_threads_whatever_jobs_are_left(place, monkeypatch):
+    """Sums in other threads are rounded in another way, so that resumed draws would differ."""
+    shares = []
+
+    def launch(threads: int, folder: Any) -> Any:
+        shares.append(threads)
+        return real(threads, folder)
+
+    real = pool.launch
+    monkeypatch.setattr(pool, "launch", launch)
+    monkeypatch.setenv("STANCORESET_THREADS", "4")
+    path, work = jobs_file(place, DEFAULTS + "[[jobs]]\nsize = [8, 9]\n"), place / "work"
+    sc.run_batch(path, work, jobs=2)
+    shutil.rmtree(work / "model-data-k8-pursuit-s0")
+    (work / ".stancoreset-batch" / "journal" / "model-data-k8-pursuit-s0.jsonl").unlink()
+    assert sc.run_batch(path, work, jobs=2, resume=True)["state"].tolist() == ["done", "done"]
+    assert shares == [2, 2, 2]
 
 
 @pytest.mark.slow

@@ -305,3 +305,17 @@ def test_gradients_that_know_few_digits_are_compared_in_these(engine: Engine) ->
     )
     failed = {row.name for row in found if not row.passed}
     assert failed == {"original", "original gradient"}
+
+
+def test_numbers_beyond_the_digits_of_sums_are_the_likely_cause():
+    """One cell lacks its decimal point: theta and log1p_exp(theta) differ by less than rounding."""
+    code = """data { int N; array[N] int y; vector[N] dose; } parameters { real a; real b; }
+    model { y ~ binomial_logit(9, a + b * dose); a ~ normal(0, 2); b ~ normal(0, 2); }"""
+    rng = np.random.default_rng(0)
+    data = {"N": 20, "y": rng.integers(0, 9, 20), "dose": rng.normal(size=20)}
+    data["dose"][7], data["y"][7] = -1.8e15, 9
+    with (
+        sc.CoresetModel(stan_code=code, engine="stanli") as model,
+        pytest.raises(IdentityError, match=r"Likely cause: 'dose' reaches 1\.8e\+15, .* units"),
+    ):
+        model._identities(require_identities, model.read(data), seed=1)

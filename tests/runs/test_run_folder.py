@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -433,3 +434,19 @@ def test_a_certificate_of_earlier_versions_is_read(tmp_path):
     assert np.isnan(old.longer)
     assert old.heavy_tails == ""
     assert "Monte-Carlo" not in str(old)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"), [(errno.ENOSPC, "make room and repeat it"), (errno.EACCES, "denied$")]
+)
+def test_a_full_disk_says_what_to_do(tmp_path, monkeypatch, number, advice):
+    def full(_descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with (
+        pytest.raises(OutputError, match=rf"cannot write .*a\.txt: .*{advice}"),
+        atomic_path(tmp_path / "a.txt") as temporary,
+    ):
+        temporary.write_text("whole")
+    assert not list(tmp_path.iterdir())

@@ -258,7 +258,8 @@ def _require_within(decl: n.Decl, value: Value, scope: Scope) -> None:
         raise DataError(
             f"data variable '{decl.name}'{where if first else f' is {array}'}; expected {words} "
             f"{limit:g}, its {'lower' if lower else 'upper'} bound "
-            f"(line {decl.line})" + ("; Stan counts from 1: add 1" if from_zero and first else "")
+            f"(line {decl.line})"
+            + ("; Stan counts from 1: add 1 to all of them" if from_zero and first else "")
         )
 
 
