@@ -351,6 +351,8 @@ class CoresetModel(Closing):
             either engine. Its folders ``longer_1``, … are for longer chains, and ``round_1``, … for
             further rounds. The files have all draws; with ``keep_every=10`` memory and the
             posterior keep every tenth. ``stages``: a `Stages` object that times the stages.
+            ``policy``: what is tuned in a fit, such as ``{"goal_efficiency": 0.99}``, a
+            `stancoreset.Policy`, or a JSON file; see `stancoreset.Policy.table`.
 
             All other options are passed to the selection algorithm. Methods with the model in the
             loop also take ``sampler`` (``"laplace"``, ``"nuts"`` or ``"chains"``), ``subsample``,
