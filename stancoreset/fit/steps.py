@@ -183,7 +183,7 @@ class Pipeline:
                     self._compare_with_all_rows(full, reference, result)
                     result, sounder = self._sound(result, judge, reference, coreset)
                     if sounder is not reference:
-                        self._keep("reference", reference := sounder)
+                        self.folder.replace("reference", reference := sounder)
             native = result.native
             posterior = self._container(result, coreset)
             self._keep("posterior", posterior)

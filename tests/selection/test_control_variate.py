@@ -694,7 +694,7 @@ def test_rows_found_by_their_influence(model, data, reference):
     core = sc.select(model.project(data, reference, candidates=100, heldout=50, seed=2), 8)
     checked, session = model.read(data), model._session
     found = influential_rows(session, checked, core, reference.draws, 60)
-    eta, _ = eta_and_x(data, reference.draws[:32])
+    eta, _ = eta_and_x(data, reference.draws)
     log_lik = data["y"] * eta - np.logaddexp(0, eta)
     residual = log_lik.sum(axis=1) - log_lik[:, core.indices] @ core.weights
     scores = np.abs((residual - residual.mean()) @ log_lik)
