@@ -185,7 +185,7 @@ def _indexed(
     """The names by whose codes each axis of a variable is indexed."""
     tree = program.tree
     body = (*tree.transformed_parameters, *tree.model, *tree.generated_quantities)
-    nodes = [node for statement in body for node in n.walk(statement)]
+    nodes = [*n.walk(body)]
     codes = dict(names)
     for node in nodes:  # int j = g[n];
         if isinstance(node, n.Decl) and node.name not in variables:

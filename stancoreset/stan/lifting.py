@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import Names, bare, names_in, rewritten
+from stancoreset.stan.syntax import Names, bare, name_of, names_in, picks_one, rewritten
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 
@@ -170,23 +170,17 @@ class Lifting:
         return tuple(self._statement(s, _Place(frozenset(self.rows))) for s in body)
 
     def _statement(self, s: n.Stmt, place: _Place) -> n.Stmt:
+        if not n.parts(s):
+            about_rows = names_in(s) & self.rows
+            return rewritten(s, lambda node: self._replaced(node, place)) if about_rows else s
         match s:
-            case n.For(name=name, upper=upper, body=body):
-                runs = isinstance(upper, n.Var) and upper.name in self.counts
-                return replace(s, body=self._statement(body, place.within(name, certain=runs)))
-            case n.ForEach(name=name, body=body):
-                return replace(s, body=self._statement(body, place.within(name)))
-            case n.While(body=body):
-                return replace(s, body=self._statement(body, place.within()))
-            case n.If(yes=yes, no=no):
-                inside = place.within()
-                other = None if no is None else self._statement(no, inside)
-                return replace(s, yes=self._statement(yes, inside), no=other)
-            case n.Block(body=parts) | n.Profile(body=parts):
-                return replace(s, body=tuple(self._statement(x, place) for x in parts))
-        if not names_in(s) & self.rows:
-            return s
-        return rewritten(s, lambda node: self._replaced(node, place))
+            case n.For(name=name, upper=upper):
+                place = place.within(name, certain=name_of(upper) in self.counts)
+            case n.ForEach(name=name):
+                place = place.within(name)
+            case n.While() | n.If():
+                place = place.within()
+        return n.with_parts(s, lambda body: [self._statement(x, place) for x in body])
 
     def _inside(self, e: n.Expr, place: _Place) -> n.Expr:
         """An expression with the products in it lifted."""
@@ -235,7 +229,7 @@ class Lifting:
             if entry is not None and self._is_parameter(entry):
                 parts[i] = entry
         none: tuple[set[int], n.Expr] = set(), factors[0][0]
-        used = set().union(*map(names_in, parts.values())) & self.front.keys()
+        used = names_in(parts.values()) & self.front.keys()
         if chain.name not in used or len(used) < 2 or len(parts) < min(2, len(factors)):
             with_parameters = [f for f, _ in factors if names_in(f) & self.front.keys()]
             by_index = not any(_values(f) & place.outer for f in with_parameters)
@@ -271,7 +265,7 @@ class Lifting:
             picked = tuple(n.Single(e) for e, _ in chain.picks)
             reader = n.Index(reader, picked, type=n.VECTOR if many else kind)
         if many and any(factors[i][0].type.base == "row_vector" for i in parts):
-            reader = n.Transpose(reader, type=n.Type("row_vector"))
+            reader = n.Transpose(reader, type=n.ROW_VECTOR)
         return set(parts), reader
 
     def _lift(
@@ -349,7 +343,7 @@ class Lifting:
         while isinstance(e, n.Index):
             indices[:0] = e.indices
             e = bare(e.base)
-            if isinstance(e, n.Index) and not all(map(_is_one, e.indices)):
+            if isinstance(e, n.Index) and not all(map(picks_one, e.indices)):
                 return None
         if not isinstance(e, n.Var) or e.name not in self.front:
             return None
@@ -433,7 +427,7 @@ class Lifting:
             case n.Var(name=name):
                 decl = self.front.get(name) or self.data.get(name)
                 return None if decl is None else decl.size.dims
-            case n.Index(base=base, indices=indices) if all(map(_is_one, indices)):
+            case n.Index(base=base, indices=indices) if all(map(picks_one, indices)):
                 dims = self._dims(bare(base))
                 return None if dims is None else dims[len(indices) :]
         return None
@@ -536,12 +530,8 @@ def _values(e: n.Node) -> set[str]:
     return set().union(*map(_values, below))
 
 
-def _is_one(i: n.Indexing) -> bool:
-    return isinstance(i, n.Single) and not i.index.type.array
-
-
 def _in_order(e: n.Node) -> Iterator[str]:
-    return (x.name for x in n.walk(e) if isinstance(x, n.Var))
+    return (x.name for x in n.find_all(e, n.Var))
 
 
 def _at(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
@@ -591,4 +581,4 @@ def _entry(e: n.Expr, many: str) -> n.Expr | None:
 
 
 def _singles(e: n.Node) -> Iterator[n.Expr]:
-    return (bare(x.index) for x in n.walk(e) if isinstance(x, n.Single))
+    return (bare(x.index) for x in n.find_all(e, n.Single))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import Any
@@ -36,12 +36,13 @@ from stancoreset.stan.syntax import (
     bare,
     derived,
     names_in,
+    own_nodes,
     printer,
     sources,
     target_vars,
 )
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import around, needed, suffix
+from stancoreset.stan.weave import filtered, needed, suffix
 from stancoreset.stan.weighted import WeightedProgram
 
 __all__ = [
@@ -308,7 +309,7 @@ class _Cut:
     def _search(self, behind: frozenset[str], refused: Mapping[str, str]) -> Lifting:
         """A search for products of variables that keep their values in the model block."""
         tree, rows = self.tree, self._behind(behind)
-        changed = set().union(*map(assigned_names, tree.model))
+        changed = assigned_names(tree.model)
         front = {d.name: d for d in tree.parameters}
         computed = derived(self._steps, set(front)) - rows - changed
         front |= {name: d for name, d in self._computed.items() if name in computed}
@@ -500,31 +501,20 @@ def _terms(
             if names & rows:
                 yield s, names
         elif not isinstance(s, n.Assign | n.Decl):
-            inner = [c for c in n.children(s) if isinstance(c, n.Statement)]
-            yield from _terms(inner, rows, _context(s, context))
+            yield from _terms(n.parts(s), rows, context | names_in(own_nodes(s)))
 
 
-def _context(s: n.Stmt, context: frozenset[str]) -> frozenset[str]:
-    """Names that decide whether and how often the parts of a statement run."""
-    outside = (c for c in n.children(s) if not isinstance(c, n.Statement))
-    return context.union(*map(names_in, outside))
-
-
-def _kept(
-    body: Iterable[n.Stmt], live: set[str], rows: set[str], context: frozenset[str] = frozenset()
-) -> list[n.Stmt]:
+def _kept(body: Iterable[n.Stmt], live: set[str], rows: set[str]) -> list[n.Stmt]:
     """The statements that compute `live` variables or are about rows."""
-    out: list[n.Stmt] = []
-    for s in body:
+
+    def keep(s: n.Stmt, context: frozenset[str]) -> bool:
         match s:
-            case n.Decl():
-                out += [s] if s.name in live else []
+            case n.Decl(name=name):
+                return name in live
             case n.Assign():
-                out += [s] if {v.name for v in target_vars(s.target)} & live else []
+                return bool(assigned_names(s) & live)
             case n.Tilde() | n.TargetAdd() | n.VoidCall() | n.Message():
-                out += [s] if (names_in(s) | context) & rows else []
-            case _:
-                inside = partial(_kept, live=live, rows=rows, context=_context(s, context))
-                parts = around(s, inside)
-                out += [s] if parts is None else parts
-    return out
+                return bool((names_in(s) | context) & rows)
+        return True
+
+    return filtered(body, keep)

@@ -152,7 +152,7 @@ class WeightedProgram:
             for node in n.walk(statement)
             if isinstance(node, n.If | n.Ternary)
         )
-        return frozenset(v.name for c in conditions for v in n.walk(c) if isinstance(v, n.Var))
+        return frozenset(v.name for v in n.find_all(conditions, n.Var))
 
     # Data ------------------------------------------------------------------------------
 

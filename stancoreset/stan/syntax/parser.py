@@ -18,6 +18,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.syntax.lines import source_lines
 from stancoreset.stan.syntax.nodes import Program
+from stancoreset.stan.syntax.queries import picks_one
 
 __all__ = ["Program", "parse", "parse_tree"]
 
@@ -386,7 +387,7 @@ class _Reader:
                     case ["LIndexed", base, indices]:
                         where = tuple(map(self.indexing, indices))
                         inside = self.lvalue(base)
-                        if isinstance(inside, n.Index) and all(map(_one, inside.indices)):
+                        if isinstance(inside, n.Index) and all(map(picks_one, inside.indices)):
                             # `x[n][k] = …` is `x[n, k] = …`
                             where = (*inside.indices, *where)
                             inside = inside.base
@@ -464,7 +465,3 @@ class _Reader:
 
 def _braces(body: tuple[n.Stmt, ...]) -> n.Block:
     return n.Block(body, number=body[0].number, line=body[0].line)
-
-
-def _one(index: n.Indexing) -> bool:
-    return isinstance(index, n.Single) and not index.index.type.array

@@ -13,7 +13,7 @@ from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.levels import levels
 from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.segments import segmented
-from stancoreset.stan.weave.slices import around, needed
+from stancoreset.stan.weave.slices import filtered, needed
 from stancoreset.stan.weave.table import Table
 from stancoreset.stan.weave.weaving import Woven, weave
 
@@ -21,7 +21,7 @@ __all__ = [
     "Draft",
     "Table",
     "Woven",
-    "around",
+    "filtered",
     "frozen_values",
     "levels",
     "needed",

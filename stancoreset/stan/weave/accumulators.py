@@ -98,7 +98,7 @@ def with_entries_summed(draft: Draft) -> Draft:
 
 
 def _type(s: n.Stmt, name: str) -> n.Type:
-    return next(v.type for v in n.walk(s) if isinstance(v, n.Var) and v.name == name)
+    return next(v.type for v in n.find_all(s, n.Var) if v.name == name)
 
 
 def _product(e: n.Expr, old: n.Expr, new: n.Expr) -> n.Expr | None:

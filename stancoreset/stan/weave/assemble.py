@@ -257,7 +257,7 @@ def _generated(draft: Draft) -> tuple[n.Stmt, ...]:
                 return (n.Decl(log_lik, size, value=last.value),)
             return (n.Decl(log_lik, size), n.Block((*body[:-1], replace(last, op="="))))
         loop = body[-1]
-        skips = any(isinstance(s, n.Continue) for s in n.walk(loop))
+        skips = any(n.find_all(loop, n.Continue))
         if isinstance(loop, n.For) and names_in(loop.upper) & draft.aliases and not skips:
             inner = body_of(loop.body)
             if inner and inner[-1] is writes[0] and isinstance(inner[-1], n.Assign):

@@ -200,15 +200,13 @@ def _of_vectors(s: n.Stmt) -> bool:
     if isinstance(s, n.Tilde):
         names = [s.distribution]
     else:
-        names = [suffix(e.name)[0] for e in n.walk(s) if isinstance(e, n.Call)]
+        names = [suffix(e.name)[0] for e in n.find_all(s, n.Call)]
     return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
 
 
 def _indices(s: n.Stmt) -> set[str]:
     """Names in indices."""
-    return set().union(
-        *(names_in(i) for e in n.walk(s) if isinstance(e, n.Index) for i in e.indices)
-    )
+    return set().union(*(names_in(i) for e in n.find_all(s, n.Index) for i in e.indices))
 
 
 def _only_indexes(program: n.Program, chosen: Draft) -> bool:

@@ -22,7 +22,7 @@ from stancoreset.stan.syntax import (
     declarations,
     names_in,
     single,
-    target_vars,
+    times_assigned,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -36,8 +36,7 @@ def with_groups_filled_by_group(draft: Draft) -> Draft:
     program = draft.program
     groups = _Groups(program, Names(program))
     parameters, model = (
-        tuple(new for s in block for new in groups.statement(s))
-        for block in (program.transformed_parameters, program.model)
+        groups.statements(block) for block in (program.transformed_parameters, program.model)
     )
     if not groups.found:
         return draft
@@ -59,25 +58,15 @@ class _Groups:
         every = declarations(p.known, p.parameters, *blocks)
         often = Counter(d.name for d in every)
         self.declared = {d.name: d for d in every if often[d.name] == 1}
-        written = [x for b in blocks for s in b for x in n.walk(s) if isinstance(x, n.Assign)]
-        self.written = Counter(v.name for s in written for v in target_vars(s.target))
+        self.written = times_assigned((*p.transformed_parameters, *p.model))
 
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
-        match s:
-            case n.Block(body=body) | n.Profile(body=body):
-                return (replace(s, body=self.statements(body)),)
-            case n.If(yes=yes, no=no):
-                return (replace(s, yes=self.branch(yes), no=no and self.branch(no)),)
-            case n.For() if counted_to(s) in self.program.integers:
-                return self.loop(s)
-        return (s,)
+        if isinstance(s, n.For) and counted_to(s) in self.program.integers:
+            return self.loop(s)
+        return (s if isinstance(s, n.Loop) else n.with_parts(s, self.statements),)
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         return tuple(new for s in body for new in self.statement(s))
-
-    def branch(self, s: n.Stmt) -> n.Stmt:
-        found = self.statement(s)
-        return found[0] if len(found) == 1 else n.Block(found, line=s.line)
 
     def loop(self, s: n.For) -> tuple[n.Stmt, ...]:
         """Loops over groups, and what is left of a loop over rows."""

@@ -27,6 +27,7 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     declarations,
+    indexed_name,
     name_of,
     names_in,
     single,
@@ -116,14 +117,12 @@ def without_rows(program: n.Program) -> set[str]:
 
 def _follows_itself(name: str, program: n.Program) -> str:
     """An expression that links elements of a parameter, ``x[t - 1]``, ``x[2:N]``; or empty."""
-    for s in (*program.transformed_parameters, *program.model):
-        for e in n.walk(s):
-            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name == name:
-                for i in e.indices:
-                    inner = single(i)
-                    part = isinstance(i, n.Between | n.From | n.To)
-                    if part or (isinstance(inner, n.Binary) and inner.op in "+-"):
-                        return text(e)
+    for e in n.find_all((*program.transformed_parameters, *program.model), n.Index):
+        for i in e.indices if indexed_name(e) == name else ():
+            inner = single(i)
+            part = isinstance(i, n.Between | n.From | n.To)
+            if part or (isinstance(inner, n.Binary) and inner.op in "+-"):
+                return text(e)
     return ""
 
 
@@ -181,7 +180,7 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
 
 def _in_one_density(program: n.Program, sizes: dict[str, str]) -> Iterator[set[str]]:
     """Sizes of the variables in one density of numbers: they have as many entries each."""
-    for x in (x for s in program.model for x in n.walk(s)):
+    for x in n.walk(program.model):
         name, args = "", tuple[n.Expr, ...]()
         if isinstance(x, n.Tilde):
             name, args = x.distribution, (x.arg, *x.args)
@@ -216,7 +215,7 @@ def first_sizes(program: n.Program) -> dict[str, str]:
 
 def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:
     """Sizes of what the loop's body indexes by the loop's variable."""
-    own = (e for e in n.walk(loop.body) if isinstance(e, n.Index))
+    own = n.find_all(loop.body, n.Index)
     names = (name_of(e.base) for e in own if name_of(single(e.indices[0])) == loop.name)
     return {sizes[name] for name in names if name in sizes}
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from stancoreset.stan.syntax import bare, substituted
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.draft import DoesNotApplyError
 from stancoreset.stan.weave.library import UNARY, density, suffix
 
-__all__ = ["Element", "NotSplitError", "arguments", "entry_of", "outcome"]
+__all__ = ["Element", "arguments", "entry_of", "outcome"]
 
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
@@ -17,28 +18,24 @@ _SAME_ENTRIES = {
 _SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
 
 
-class NotSplitError(Exception):
-    """A statement cannot be split into entries."""
-
-
-def arguments(s: n.Tilde | n.TargetAdd) -> tuple[n.Expr, ...]:
-    """Arguments of a density of scalars, the outcome first; NotSplitError for other terms."""
+def arguments(s: n.Increment) -> tuple[n.Expr, ...]:
+    """Arguments of a density of scalars, the outcome first; DoesNotApplyError for other terms."""
     if isinstance(s, n.Tilde):
         name, found = s.distribution, (s.arg, *s.args)
         if s.truncated:
-            raise NotSplitError
+            raise DoesNotApplyError
     else:
         call = bare(s.value)
         if not isinstance(call, n.Call) or call.user:
-            raise NotSplitError
+            raise DoesNotApplyError
         name, found = suffix(call.name)[0], call.args
     known = density(name)
     if known is None or known.glm is not None or known.rank(0):
-        raise NotSplitError
+        raise DoesNotApplyError
     return found
 
 
-def outcome(s: n.Tilde | n.TargetAdd) -> n.Expr | None:
+def outcome(s: n.Increment) -> n.Expr | None:
     """The outcome of a density; None for other terms."""
     if isinstance(s, n.Tilde):
         return bare(s.arg)
@@ -65,7 +62,7 @@ class Element:
     names: dict[str, n.Expr]
     whole: Callable[[n.Expr], bool]
 
-    def statement(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
+    def statement(self, s: n.Increment) -> n.Stmt:
         """The term of one entry of a vectorised density."""
         name = s.distribution if isinstance(s, n.Tilde) else suffix(_call(s).name)[0]
         known = density(name)
@@ -80,9 +77,9 @@ class Element:
         return self.shared(e) if e.type.rank <= rank else self.of(e)
 
     def shared(self, e: n.Expr) -> n.Expr:
-        """Return an expression that is the same for all entries; raise NotSplitError for others."""
+        """Return an expression that is the same for all entries; others raise DoesNotApplyError."""
         if self.whole(e):
-            raise NotSplitError
+            raise DoesNotApplyError
         return substituted(e, self.names)  # type: ignore[no-any-return]
 
     def of(self, e: n.Expr) -> n.Expr:
@@ -100,14 +97,14 @@ class Element:
                 return n.Binary(self.of(left), "*", self.shared(right), type=e.type.element())
             case n.Binary(left=left, op=op, right=right) if left.type.rank and right.type.rank:
                 if op not in ("+", "-", ".*", "./", ".^"):
-                    raise NotSplitError
+                    raise DoesNotApplyError
             case n.Call(name="to_vector" | "to_row_vector" | "to_array_1d", args=(arg,)):
                 if arg.type.rank != 1:
-                    raise NotSplitError
+                    raise DoesNotApplyError
         return None
 
     def not_split(self, e: n.Expr) -> n.Expr:
-        raise NotSplitError
+        raise DoesNotApplyError
 
 
 def entry_of(

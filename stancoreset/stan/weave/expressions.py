@@ -55,7 +55,7 @@ _LAPLACE = "laplace_marginal"
 def matrix_of(e: n.Expr) -> n.Expr | None:
     """The matrix M of ``to_vector(M)``."""
     e = bare(e)
-    if isinstance(e, n.Call) and e.name == "to_vector" and e.args[0].type == n.Type("matrix"):
+    if isinstance(e, n.Call) and e.name == "to_vector" and e.args[0].type == n.MATRIX:
         return e.args[0]
     return None
 
@@ -194,7 +194,7 @@ class Rows:
                 AS_DATA,
             )
         if dep.kind in ("sum", "coupled") and e.type.rank == 0 and self.constant(e):
-            names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+            names = names_in(e)
             counts = all(self.of(n.Var(name)).kind in ("count", "free") for name in names)
             return FREE.with_stat(BY_COUNT if counts else BY_DATA)
         if dep.kind == "sum" and self.count_times(e) and not self.pure_sums:
@@ -211,14 +211,14 @@ class Rows:
 
     def constant(self, e: n.Expr) -> bool:
         """Whether the full data alone determine `e`."""
-        return all(x.name in self.data for x in n.walk(e) if isinstance(x, n.Var)) and not any(
+        return all(x.name in self.data for x in n.find_all(e, n.Var)) and not any(
             isinstance(x, n.Target) or (isinstance(x, n.Call) and x.name.endswith("_rng"))
             for x in n.walk(e)
         )
 
     def of_data(self, e: n.Expr) -> bool:
         """Whether `e` reads data alone, those of one row included."""
-        names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+        names = names_in(e)
         return all(name in self.data or self.env.get(name, FREE).number for name in names)
 
     # ---- rules ------------------------------------------------------------------------

@@ -13,7 +13,6 @@ What is read is then of selected rows, ``y[rows_of_y1]``, as other passes know i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +24,7 @@ from stancoreset.stan.syntax import (
     names_in,
     single,
     target_vars,
+    times_assigned,
     with_statements,
 )
 from stancoreset.stan.syntax import expression as text
@@ -41,7 +41,7 @@ def with_selected_data_in_place(draft: Draft) -> Draft:
     """Transformed data of selected rows give way to the rows that they are."""
     program = draft.program
     gathered = _Gathered(program, Names(program))
-    read = set().union(*map(names_in, (*program.transformed_parameters, *program.model)))
+    read = names_in((*program.transformed_parameters, *program.model))
     if not read & gathered.values.keys():
         return draft
     program = with_statements(program, gathered.in_place)
@@ -69,11 +69,10 @@ class _Gathered:
         given = {d.name for d in self.program.data}
         self.rows = {k for k in first_sizes(self.program) if k in given}
         self.known = {d.name: d for d in self.program.known}
-        assigned = [x for s in body for x in n.walk(s) if isinstance(x, n.Assign)]
-        self.written = Counter(v.name for s in assigned for v in target_vars(s.target))
+        self.written = times_assigned(body)
         for k, s in enumerate(body):
             if isinstance(s, n.Decl):
-                later = set().union(*map(assigned_names, body[k:]))
+                later = assigned_names(body[k:])
                 fixed = s.value is not None and not {s.name, *names_in(s.value)} & later
                 if fixed and s.value and s.size.dims and self.of_rows(s.value):
                     self.values[s.name] = s.value
@@ -83,7 +82,7 @@ class _Gathered:
 
     def of_rows(self, e: n.Expr) -> bool:
         """Whether an expression has an entry for each of selected rows, ``log(y[J])``."""
-        parts = [x for x in n.walk(e) if isinstance(x, n.Index) and self.selects(x)]
+        parts = [x for x in n.find_all(e, n.Index) if self.selects(x)]
         own = set().union(*(names_in(x) for x in parts)) if parts else set()
         return bool(parts) and names_in(e) <= own and e.type.rank >= 1
 
@@ -102,8 +101,8 @@ class _Gathered:
 
     def filled(self, s: n.Stmt) -> Iterator[list[n.Assign]]:
         """Assignments ``y1[k] = y[n]; J[k] = n;`` that stand together in a loop over all rows."""
-        for loop in (x for x in n.walk(s) if isinstance(x, n.For) and counted_to(x)):
-            blocks = [x.body for x in n.walk(loop.body) if isinstance(x, n.Block)]
+        for loop in (x for x in n.find_all(s, n.For) if counted_to(x)):
+            blocks = [x.body for x in n.find_all(loop.body, n.Block)]
             alone = [(x,) for y in n.walk(loop.body) if not isinstance(y, n.Block)
                      for x in n.children(y) if isinstance(x, n.Assign)]  # fmt: skip
             for body in (*blocks, *alone, *([(loop.body,)])):
@@ -165,7 +164,7 @@ class _Gathered:
         row = single(value.indices[0])
         assert row is not None
         put = replace(x, target=n.entry(numbers, _place(x)), value=row)
-        changed = assigned_names(s) - {d.name for d in n.walk(s) if isinstance(d, n.Decl)}
+        changed = assigned_names(s) - {d.name for d in n.find_all(s, n.Decl)}
 
         def change(node: n.Node) -> n.Node | None:
             if node is x:

@@ -55,7 +55,7 @@ def with_values_hoisted(draft: Draft) -> Draft:
 def never_written(program: n.Program) -> set[str]:
     """Names that one declaration in the model block has, and no assignment."""
     declared = Counter(d.name for d in declarations(program.model))
-    written = set().union(*map(assigned_names, program.model))
+    written = assigned_names(program.model)
     return {name for name, times in declared.items() if times == 1} - written
 
 

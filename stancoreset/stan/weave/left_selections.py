@@ -18,8 +18,8 @@ from stancoreset.stan.syntax import Names, bare, declarations, with_statements
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.elements import Element
 
 __all__ = ["without_left_selections"]
 
@@ -27,13 +27,13 @@ __all__ = ["without_left_selections"]
 def without_left_selections(draft: Draft) -> Draft:
     """Loops over all rows stand in place of assignments to selected rows."""
     program = draft.program
-    spread = _Spread(program, Names(program))
+    spread = _Placed(program, Names(program))
     program = with_statements(program, spread.statement)
     return draft.numbering(program, spread.found) if spread.found else draft
 
 
 @dataclass
-class _Spread:
+class _Placed:
     """Replaces assignments to selected rows; `found` are the statements that place the rows."""
 
     program: n.Program
@@ -62,7 +62,7 @@ class _Spread:
                     return None
                 try:
                     return self.loop(s, target, pointer.name, self.sized[v])
-                except NotSplitError:
+                except DoesNotApplyError:
                     return None
         return None
 
@@ -77,7 +77,7 @@ class _Spread:
                 return own
             if isinstance(e, n.Var):
                 if e.name not in self.known and self.lengths.get(e.name) != self.lengths[pointer]:
-                    raise NotSplitError
+                    raise DoesNotApplyError
                 return n.entry(e, place)
             match e:
                 case n.Index(base=n.Var() as base, indices=(n.Single(n.Var() as j),)):

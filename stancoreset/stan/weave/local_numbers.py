@@ -27,7 +27,7 @@ __all__ = ["without_local_numbers"]
 def without_local_numbers(draft: Draft) -> Draft:
     """The values of numbers that are set once stand in their place, in the model block."""
     program = draft.program
-    inline = _Inline(program.model)
+    inline = _Numbers(program.model)
     model = inline.block(program.model)
     if model == program.model:
         return draft
@@ -35,13 +35,13 @@ def without_local_numbers(draft: Draft) -> Draft:
 
 
 @dataclass
-class _Inline:
+class _Numbers:
     """Writes numbers out where they are read."""
 
     model: tuple[n.Stmt, ...]
 
     def __post_init__(self) -> None:
-        below = [x for s in self.model for x in n.walk(s)]
+        below = [*n.walk(self.model)]
         scalars = (d for d in declarations(self.model) if not d.type.rank)
         self.declared = Counter(d.name for d in scalars if d.constraint.kind == "none")
         assigned = [x.target for x in below if isinstance(x, n.Assign)]
@@ -59,38 +59,28 @@ class _Inline:
                 name, value = found
                 values[name] = n.Paren(value, type=value.type)
             else:
-                out.append(self.within(s))
+                out.append(n.with_parts(s, self.block))
         return tuple(out)
 
     def setting(self, s: n.Stmt, after: tuple[n.Stmt, ...]) -> tuple[str, n.Expr] | None:
         """A number and its value, where that is the only one it ever has, and is read after it."""
         match s:
             case n.Decl(name=name, value=n.Expression() as value) if not s.type.rank:
-                changed = set().union(*map(assigned_names, after))
+                changed = assigned_names(after)
                 return None if name in changed or s.constraint.kind != "none" else (name, value)
             case n.Assign(target=n.Var(name=name), op="=", value=value):
-                reads = [x for b in after for x in n.walk(b) if isinstance(x, n.Var)]
+                reads = [*n.find_all(after, n.Var)]
                 here = sum(x.name == name for x in reads)
                 once = self.declared[name] == self.assigned[name] == 1
                 if once and self.mentioned[name] == here + 1:
                     return name, value
         return None
 
-    def within(self, s: n.Stmt) -> n.Stmt:
-        match s:
-            case n.Block(body=body) | n.Profile(body=body):
-                return replace(s, body=self.block(body))
-            case n.If(yes=yes, no=no):
-                return replace(s, yes=self.within(yes), no=no and self.within(no))
-            case n.For(body=body):
-                return replace(s, body=self.within(body))
-        return s
-
 
 def _keeps(name: str, value: n.Expr, after: tuple[n.Stmt, ...]) -> bool:
     """Whether what a value is computed from stays the same as long as its name is read."""
     last = max((k for k, s in enumerate(after) if name in names_in(s)), default=-1)
-    changed = set().union(*map(assigned_names, after[: last + 1]))
+    changed = assigned_names(after[: last + 1])
     return not names_in(value) & changed
 
 

@@ -30,6 +30,7 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     has_own_break,
+    indexed_name,
     name_of,
     names_in,
     rewritten,
@@ -105,7 +106,7 @@ class _Carry:
         row = _Row(self, n.integer(s.name), size)
         return replace(whole, body=rewritten(whole.body, row.change))
 
-    def of_one_row(self, s: n.Tilde | n.TargetAdd | n.Assign) -> n.Stmt:
+    def of_one_row(self, s: n.Increment | n.Assign) -> n.Stmt:
         """``y[1] ~ …`` or ``mu[1] = …`` as a loop over rows from 1 to 1."""
         y, counted = (
             (s.target, self.counted) if isinstance(s, n.Assign) else (outcome(s), self.sizes)
@@ -133,10 +134,9 @@ class _Carry:
     def size(self, s: n.For) -> str:
         """Name of the size whose entries the loop visits once each, or ''."""
         own = {
-            self.counted[e.base.name]
-            for e in n.walk(s.body)
-            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in self.counted
-            if _is(e.indices[0], s.name)
+            self.counted[name]
+            for e in n.find_all(s.body, n.Index)
+            if (name := indexed_name(e)) in self.counted and _is(e.indices[0], s.name)
         }
         sizes = (own or {counted_to(s)}) & {*self.sizes.values()}
         fixed = names_in(s.lower) | names_in(s.upper) <= self.known.keys()

@@ -20,13 +20,9 @@ from dataclasses import dataclass, field, replace
 from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
 
 __all__ = ["with_own_scratch"]
-
-
-class _NotMarkedError(Exception):
-    """More than data decides which elements a row writes and reads."""
 
 
 def with_own_scratch(draft: Draft) -> Draft:
@@ -57,7 +53,7 @@ class _Move:
             and names_in(s.size) <= self.data and not s.size.items
         }  # fmt: skip
         others = [s for s in body if not (isinstance(s, n.Decl) or self.over_rows(s))]
-        outside = set().union(*map(names_in, others))
+        outside = names_in(others)
         loops = [s for s in body if isinstance(s, n.For) and self.over_rows(s)]
         filled = set().union(*map(_filled, loops)) - outside
         moved = {k: d for k, d in scratch.items() if k in filled and self.checked(d, loops)}
@@ -82,7 +78,7 @@ class _Move:
         using = [s for s in loops if d.name in names_in(s)]
         try:
             found = [_Marks(d, self.names, {*self.data, s.name}).check(s) for s in using]
-        except _NotMarkedError:
+        except DoesNotApplyError:
             return False
         self.checks += found
         return True
@@ -90,7 +86,7 @@ class _Move:
 
 def _filled(s: n.Stmt) -> set[str]:
     """Names of containers to whose elements the statements below assign."""
-    assigned = (x for x in n.walk(s) if isinstance(x, n.Assign) and isinstance(x.target, n.Index))
+    assigned = (x for x in n.find_all(s, n.Assign) if isinstance(x.target, n.Index))
     return {v.name for x in assigned for v in target_vars(x.target)}
 
 
@@ -151,7 +147,7 @@ class _Marks:
                 return (s,)
             case n.Skip() | None:
                 return ()
-        raise _NotMarkedError
+        raise DoesNotApplyError
 
     def assignment(self, s: n.Assign) -> tuple[n.Stmt, ...]:
         base, *_ = target_vars(s.target)
@@ -163,7 +159,7 @@ class _Marks:
             return reads
         reads = self.reads(s.value if s.op == "=" else n.Binary(s.target, "+", s.value))
         if isinstance(s.target, n.TupleLit) or len(target_vars(s.target)) != 1:
-            raise _NotMarkedError
+            raise DoesNotApplyError
         return (*reads, n.Assign(self.of(s.target, self.marks), "=", self.of(s.target, self.all)))
 
     def reads(self, node: n.Node | None) -> tuple[n.Stmt, ...]:
@@ -216,4 +212,4 @@ class _Marks:
     def require(self, *nodes: n.Node | None) -> None:
         """Leave the check where more than data decides."""
         if not self.is_known(*nodes):
-            raise _NotMarkedError
+            raise DoesNotApplyError

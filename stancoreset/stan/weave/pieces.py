@@ -50,7 +50,7 @@ class Pieces:
         self.functions = functions
         self.count = count
 
-    def of(self, s: n.Tilde | n.TargetAdd) -> tuple[Piece, ...]:
+    def of(self, s: n.Increment) -> tuple[Piece, ...]:
         """The terms of an increment; refuses what is neither free of rows nor a sum over them."""
         if isinstance(s, n.Tilde):
             return (self.of_tilde(s),)

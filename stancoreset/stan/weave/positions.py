@@ -74,8 +74,8 @@ class _Find:
         own = n.entry(every, n.integer(s.name))
         body = n.Block((n.Assign(own, "=", carried), *body_of(s.body)))
         counting = needed([*before, replace(s, body=body)], {every.name})
-        local = {x.name for c in counting for x in n.walk(c) if isinstance(x, n.For | n.Decl)}
-        read = set().union(*map(names_in, counting))
+        local = {x.name for x in n.find_all(counting, n.For, n.Decl)}
+        read = names_in(counting)
         if read - self.known - local - {every.name}:
             return []
         count = n.integer(counted_to(s))
@@ -87,7 +87,7 @@ class _Find:
 def _carried(before: Sequence[n.Stmt], s: n.For) -> list[n.Decl]:
     """Integers declared before a loop whose value in one pass depends on that in another."""
     pairs = [*assignments(s, names_in)]
-    assigned = [x for x in n.walk(s) if isinstance(x, n.Assign)]
+    assigned = [*n.find_all(s, n.Assign)]
     carried = {
         v.name
         for x in assigned

@@ -50,7 +50,7 @@ class _Counts:
             if not (isinstance(d, n.Decl) and d.type == n.INT and d.value is not None):
                 continue
             writes = [s for s in body if d.name in assigned_names(s)]
-            later = set().union(*map(assigned_names, body[k:]))
+            later = assigned_names(body[k:])
             match bare(d.value):
                 case n.Call(name="sum", args=(n.Var(name=v),)) if (
                     v in sizes and not {d.name, v} & later
@@ -64,7 +64,7 @@ class _Counts:
         size = counted_to(s)
         own = n.integers(self.names.fresh(f"{name}_by_row"))
         steps = {f"{name} += 1;", f"{name} = {name} + 1;"}
-        changed = assigned_names(s) - {d.name for d in n.walk(s) if isinstance(d, n.Decl)}
+        changed = assigned_names(s) - {d.name for d in n.find_all(s, n.Decl)}
         at = n.entry(own, n.integer(s.name))
         added = 0
 
@@ -78,8 +78,8 @@ class _Counts:
             return n.Skip() if assigned_names(x) & changed else None
 
         loop = n.transform(s, change)
-        writes = sum(name in assigned_names(x) for x in n.walk(s) if isinstance(x, n.Assign))
-        inner = any(isinstance(x, n.For | n.ForEach | n.While) for x in n.walk(s.body))
+        writes = sum(name in assigned_names(x) for x in n.find_all(s, n.Assign))
+        inner = any(n.find_all(s.body, n.For, n.ForEach, n.While))
         if size not in self.program.integers or inner or added != writes:
             return
         if names_in(loop) & changed:  # what it reads, it changes
@@ -91,7 +91,7 @@ class _Counts:
 
     def statement(self, s: n.Node) -> n.Node | None:
         """An increment with sums for numbers that stand in its sums and products."""
-        if isinstance(s, n.For | n.ForEach | n.While):
+        if isinstance(s, n.Loop):
             return s  # whose passes would add up all rows each
         if not isinstance(s, n.TargetAdd):
             return None

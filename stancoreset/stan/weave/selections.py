@@ -22,6 +22,7 @@ from stancoreset.stan.syntax import (
     constants,
     declarations,
     has_own_break,
+    indexed_name,
     name_of,
     names_in,
     rewritten,
@@ -30,7 +31,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import addends
 from stancoreset.stan.weave.domain import coupled, rowwise
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
@@ -39,10 +40,6 @@ from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow
 
 __all__ = ["spread"]
-
-
-class _NotSpreadError(Exception):
-    """The statement is left as it is."""
 
 
 def spread(draft: Draft) -> Draft:
@@ -100,12 +97,12 @@ class _Spread:
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows in place of an increment of selected rows; None for all else."""
-        if not isinstance(s, n.Tilde | n.TargetAdd) or (isinstance(s, n.Tilde) and s.truncated):
+        if not isinstance(s, n.Increment) or (isinstance(s, n.Tilde) and s.truncated):
             return None
         value = density_call(s, self.functions) if isinstance(s, n.Tilde) else s.value
         try:
             rest, loops = self.parts(value, s)
-        except _NotSpreadError:
+        except DoesNotApplyError:
             return None
         if not loops:
             return None
@@ -127,7 +124,7 @@ class _Spread:
 
     def loop(self, e: n.Call, selected: set[str], negative: bool, s: n.Stmt) -> n.Stmt:
         if len(selected) != 1:
-            raise _NotSpreadError
+            raise DoesNotApplyError
         (chosen,) = selected
         i = n.integer(self.names.loop())
         entry = self.user_entry(e, chosen, i, s) if e.user else self.entry(e, chosen, i)
@@ -149,10 +146,10 @@ class _Spread:
             return self.row(e.args[0], chosen, i)
         known = density(suffix(e.name)[0])
         if known is None or known.glm is not None:
-            raise _NotSpreadError
+            raise DoesNotApplyError
         args = [self.row(a, chosen, i) if chosen in self.selections(a) else a for a in e.args]
         if any(a.type.rank != known.rank(position) for position, a in enumerate(args)):
-            raise _NotSpreadError
+            raise DoesNotApplyError
         return replace(e, args=tuple(args))
 
     def user_entry(self, e: n.Call, chosen: str, i: n.Expr, s: n.Stmt) -> n.Expr:
@@ -208,7 +205,7 @@ class _Spread:
         # a statistic, ``mean(x[J])``, is another for all rows
         mixes = chosen in self.selections(e) and (dep.kind != "rowwise" or dep.stat)
         if mixes or names_in(others) & self.sized:
-            raise _NotSpreadError
+            raise DoesNotApplyError
         return whole
 
     def picked(self, e: n.Expr, chosen: str, index: n.Indexing) -> n.Expr:
@@ -261,10 +258,9 @@ def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
     if text(bare(s.lower)) != "1" or assigned_names(s.body) & names_in(s.upper):
         return None
     found = {
-        e.base.name
-        for e in n.walk(s.body)
-        if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in pointers
-        if text(e) == text(_entry(e.base, s.name))
+        name
+        for e in n.find_all(s.body, n.Index)
+        if (name := indexed_name(e)) in pointers and text(e) == text(_entry(e.base, s.name))
     }
     if len(found) != 1:
         return None

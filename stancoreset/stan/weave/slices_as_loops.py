@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, bare, declarations, rewritten, unchained
+from stancoreset.stan.syntax import Names, bare, declarations, picks_one, rewritten, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.elements import Element, arguments
 from stancoreset.stan.weave.integers import plain_sum, sum_of
 from stancoreset.stan.weave.library import UNARY
 
@@ -28,7 +28,7 @@ __all__ = ["Entry", "with_slices_as_loops"]
 def with_slices_as_loops(draft: Draft) -> Draft:
     """A loop over its entries stands in place of each univariate density of a slice of data."""
     program = draft.program
-    split = _Split(program, Names(program))
+    split = _Loops(program, Names(program))
     model = tuple(n.transform(s, split.statement) for s in program.model)
     if not split.found:
         return draft
@@ -36,7 +36,7 @@ def with_slices_as_loops(draft: Draft) -> Draft:
 
 
 @dataclass
-class _Split:
+class _Loops:
     """Puts loops in place of terms; `found` counts them."""
 
     program: n.Program
@@ -53,13 +53,13 @@ class _Split:
 
     def statement(self, s: n.Node) -> n.Stmt | None:
         """The loop that stands for a term of many entries; None for all else."""
-        if not isinstance(s, n.Tilde | n.TargetAdd):
+        if not isinstance(s, n.Increment):
             return None
         try:
             y = bare(arguments(s)[0])
             loop = self.of_table(s, y) if isinstance(y, n.Call) else None
             loop = loop or self.of_slice(rewritten(s, self.tail))
-        except NotSplitError:
+        except DoesNotApplyError:
             return None
         self.found += loop is not None
         return loop
@@ -81,7 +81,7 @@ class _Split:
     def size(self, x: n.Expr) -> n.Expr | None:
         """The declared size of a variable, or of what single indices leave of it."""
         base = unchained(x) if isinstance(x, n.Index) else x
-        if isinstance(base, n.Index) and all(map(_one, base.indices)):
+        if isinstance(base, n.Index) and all(map(picks_one, base.indices)):
             base = base.base
         if not isinstance(base, n.Var) or base.name not in self.declared:
             return None
@@ -90,7 +90,7 @@ class _Split:
     # ---- slices ---------------------------------------------------------------------------
 
     def of_slice(self, s: n.Stmt) -> n.Stmt | None:
-        assert isinstance(s, n.Tilde | n.TargetAdd)
+        assert isinstance(s, n.Increment)
         y = bare(arguments(s)[0])
         y = unchained(y) if isinstance(y, n.Index) else y
         if not (isinstance(y, n.Index) and isinstance(y.base, n.Var) and y.type.rank == 1):
@@ -106,7 +106,7 @@ class _Split:
 
     # ---- tables ---------------------------------------------------------------------------
 
-    def of_table(self, s: n.Tilde | n.TargetAdd, y: n.Call) -> n.Stmt | None:
+    def of_table(self, s: n.Increment, y: n.Call) -> n.Stmt | None:
         """Loops over rows and columns for ``to_vector(y) ~ …``, of a matrix of data."""
         table = bare(y.args[0]) if y.args else y
         if y.name not in _FLAT or not isinstance(table, n.Var) or table.name not in self.known:
@@ -128,7 +128,7 @@ def _bounds(index: n.Indexing, size: n.Expr) -> tuple[n.Expr, n.Expr]:
             return lower, size
         case n.To(upper):
             return n.ONE, upper
-    raise NotSplitError
+    raise DoesNotApplyError
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Entry:
         return None
 
     def indexed(self, e: n.Index) -> n.Expr:
-        many = [k for k, i in enumerate(e.indices) if not _one(i)]
+        many = [k for k, i in enumerate(e.indices) if not picks_one(i)]
         indices = [*e.indices]
         if many:  # of a matrix, which a product takes by rows
             indices[many[0]] = n.Single(self.place(e.indices[many[0]]))
@@ -178,7 +178,7 @@ class Entry:
                 found = self.of(bare(inner))
                 if found is not None:
                     return found
-        raise NotSplitError
+        raise DoesNotApplyError
 
 
 #: What makes one row of a table, and the order of its entries in it.
@@ -205,7 +205,7 @@ class _Cell:
                 if table.type.rank == 2:
                     return self.of(table)
         if isinstance(e, n.Var | n.Index):
-            raise NotSplitError
+            raise DoesNotApplyError
         return None
 
     def of(self, e: n.Expr) -> n.Expr:
@@ -226,7 +226,7 @@ class _Cell:
             case n.Call(name="rep_matrix", args=(v, *sizes)):
                 own, other = (self.row, self.column)[:: 1 if _upright(v) else -1]
                 if v.type.rank and text(sizes[0]) != other[1]:
-                    raise NotSplitError
+                    raise DoesNotApplyError
                 return _entry(v, own[0]) if v.type.rank else v
             case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
                 return replace(e, args=(self.of(arg),), type=n.REAL)
@@ -236,7 +236,7 @@ class _Cell:
                 )
             case n.Binary(left=left, op="+" | "-" | ".*" | "./" | "*" | "/" as op, right=right):
                 return n.Binary(self.of(left), op.strip("."), self.of(right))
-        raise NotSplitError
+        raise DoesNotApplyError
 
     def line(self, e: n.Expr, k: tuple[n.Var, str], first: bool) -> n.Expr:
         """Row k of a factor on the left, `first`, or column k of one on the right."""
@@ -246,18 +246,18 @@ class _Cell:
             base = "vector" if turned.type.base == "row_vector" else "row_vector"
             return n.Transpose(turned, type=n.Type(base)) if turned.type.rank else turned
         if not isinstance(e, n.Var):
-            raise NotSplitError
+            raise DoesNotApplyError
         self.check(e, 0 if first else -1, k)
         if e.type.base == "matrix" and not first:
             return n.Index(e, (n.All(), n.Single(k[0])), type=n.VECTOR)
         if e.type.base != "matrix" and _upright(e) != first:
-            raise NotSplitError
+            raise DoesNotApplyError
         return n.entry(e, k[0])
 
     def check(self, e: n.Var, axis: int, k: tuple[n.Var, str]) -> None:
         """The declared size of a table along one axis must be the count of `k`."""
         if e.name not in self.declared or text(self.declared[e.name][axis]) != k[1]:
-            raise NotSplitError
+            raise DoesNotApplyError
 
 
 def _entry(v: n.Expr, k: n.Var) -> n.Expr:
@@ -270,7 +270,3 @@ def _entry(v: n.Expr, k: n.Var) -> n.Expr:
 
 def _upright(e: n.Expr) -> bool:
     return e.type.base == "vector"
-
-
-def _one(index: n.Indexing) -> bool:
-    return isinstance(index, n.Single) and not index.index.type.rank
