@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from stancoreset.stan.syntax import Names, bare, name_of, names_in, picks_one, rewritten
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave import DoesNotApplyError, entry_of
 
 __all__ = ["Lift", "Lifting"]
 
@@ -39,7 +40,6 @@ _ABOVE_ZERO = frozenset(
 )
 # Functions of whole containers, and the argument whose shape their value has.
 _SHAPED = {"diag_pre_multiply": 1, "diag_post_multiply": 0, "cumulative_sum": 0, "softmax": 0}
-_BY_ENTRY = {".*": "*", "./": "/", ".^": "^"}
 _PRODUCTS = ("*", ".*", "/", "./")
 _OPERATORS = (*_PRODUCTS, "+", "-", "^", ".^")
 
@@ -552,32 +552,26 @@ def _entry(e: n.Expr, many: str) -> n.Expr | None:
 
     The entry keeps the indices; None if the vector is computed in another way.
     """
-    if not e.type.rank:
-        return None if many in map(text, _singles(e)) else e
-    match e:
-        case (
-            n.Paren(arg=arg)
-            | n.Transpose(arg=arg)
-            | n.Call(name="to_vector" | "to_row_vector", args=(arg,))
-        ):
-            return _entry(arg, many)
-        case n.Unary(arg=arg):
-            inner = _entry(arg, many)
-            return None if inner is None else replace(e, arg=inner, type=n.REAL)
-        case n.Binary(op=op, left=left, right=right) if op in _OPERATORS:
-            numbers = "." in op or op in "+-" or not (op == "/" and right.type.rank)
-            if _is_matrix_product(e) or not numbers:
+
+    def leaf(e: n.Expr) -> n.Expr | None:
+        at_many = many in map(text, _singles(e))
+        match e:
+            case _ if not e.type.rank and not at_many:
+                return e
+            case n.Paren(arg=arg):
+                return entry_of(arg, leaf)
+            case n.Index() if e.type.rank == 1 and at_many:
+                return replace(e, type=n.REAL)
+            case n.Unary() | n.Transpose() | n.Binary() if e.type.rank:
                 return None
-            a, b = _entry(left, many), _entry(right, many)
-            if a is None or b is None:
+            case n.Call(name=name) if e.type.rank and name in _FINITE | _FINITE_ABOVE_ZERO:
                 return None
-            return n.Binary(a, _BY_ENTRY.get(op, op), b, type=n.REAL)
-        case n.Call(name=name, args=(arg,)) if name in _FINITE | _FINITE_ABOVE_ZERO:
-            inner = _entry(arg, many)
-            return None if inner is None else replace(e, args=(inner,), type=n.REAL)
-        case n.Index() if e.type.rank == 1 and many in map(text, _singles(e)):
-            return replace(e, type=n.REAL)
-    return None
+        raise DoesNotApplyError
+
+    try:
+        return entry_of(e, leaf)
+    except DoesNotApplyError:
+        return None
 
 
 def _singles(e: n.Node) -> Iterator[n.Expr]:

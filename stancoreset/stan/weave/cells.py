@@ -33,9 +33,8 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
-from stancoreset.stan.weave.elements import Element, arguments, outcome
+from stancoreset.stan.weave.elements import Element, InLoop, arguments, outcome
 from stancoreset.stan.weave.numbers import of_each, over_all, within
-from stancoreset.stan.weave.slices_as_loops import Entry
 from stancoreset.stan.weave.switches import negated
 
 __all__ = ["in_long_form", "sizes_of_cells"]
@@ -138,29 +137,31 @@ class _Cells:
                     *self.under(condition, yes, loops),
                     *(self.under(negated(condition), no, loops) if no is not None else ()),
                 )
-            case n.For(name=name) if (axis := self.axis(s, loops)) is not None:
-                s, inside = over_all(s, self.sizes[axis]), {**loops, name: axis}
-                if not loops:
-                    return self.outer(s, inside)
-                if has_own_break(s.body):  # which ends a row or column, not all cells
-                    raise DoesNotApplyError
-                guarded = s.body
-                for test in self.guards:
-                    guarded = n.If(test, guarded, line=s.line)
-                return (self.loop(self.of_cell(guarded, inside), s),)
-            case n.For() if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
-                return self.statements(parts, loops)
-            case n.For(body=body) if self.fixed(s):  # over what a cell holds, of y[, j, g]
-                return (replace(s, body=n.Block(self.statement(body, loops), line=s.line)),)
+            case n.For():
+                return self.inside_loop(s, loops)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:
                 one = self.of_one_column(s, loops)
                 if one is not None:
                     return self.statement(one, loops)
-                term = self.entry(s, loops)
-                for test in self.guards:
-                    term = n.If(self.of_cell(test, loops), term, line=s.line)
-                return (self.loop(term, s),)
+                guards = [self.of_cell(test, loops) for test in self.guards]
+                return (self.loop(_under(guards, self.entry(s, loops)), s),)
         raise DoesNotApplyError
+
+    def inside_loop(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
+        """Replace a loop with terms of cells."""
+        axis = self.axis(s, loops)
+        if axis is not None:
+            s, inside = over_all(s, self.sizes[axis]), {**loops, s.name: axis}
+            if not loops:
+                return self.outer(s, inside)
+            if has_own_break(s.body):  # which ends a row or column, not all cells
+                raise DoesNotApplyError
+            return (self.loop(self.of_cell(_under(self.guards, s.body), inside), s),)
+        if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
+            return self.statements(parts, loops)
+        if not self.fixed(s):  # over what a cell holds, of y[, j, g]
+            raise DoesNotApplyError
+        return (replace(s, body=n.Block(self.statement(s.body, loops), line=s.line)),)
 
     def under(self, test: n.Expr, s: n.Stmt, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
         """A branch, each of whose terms has the condition."""
@@ -284,11 +285,8 @@ class _Cells:
             if table is not None:
                 assert isinstance(e, n.Index)
                 return _within(self.value(table), e.indices[2:], e.type.element())
-            if isinstance(e, n.Var):
-                return n.entry(e, free)
-            if isinstance(e, n.Index) and isinstance(e.base, n.Var):
-                return self.indexed(e, {name: self.number(axis)}, free)
-            return None
+            entry = InLoop(free).of(e)
+            return entry and substituted(entry, {name: self.number(axis)})
 
         def whole(e: n.Expr) -> bool:
             return bool(names_in(e) & self.tables.keys())
@@ -305,20 +303,6 @@ class _Cells:
         known = e.base.name in self.tables and len(own) == 1 and _is(own[0], axis, loops)
         whole = all(isinstance(i, n.All) for i in other) and all(map(picks_one, inner))
         return e.base.name if known and whole and e.type.rank == 1 else None
-
-    def indexed(self, e: n.Index, names: dict[str, n.Expr], free: n.Expr) -> n.Expr:
-        """``a[g]`` as ``a[g[j]]``, ``m[i]`` as ``m[i, j]``: the entry of what indices leave."""
-        many = [k for k, i in enumerate(e.indices) if not picks_one(i)]
-        indices = [substituted(i, names) for i in e.indices]
-        if not many:
-            indices.append(n.Single(free))
-        elif len(many) == 1 and isinstance(e.indices[many[0]], n.All):
-            indices[many[0]] = n.Single(free)
-        elif len(many) == 1 and isinstance(inner := e.indices[many[0]], n.Single):
-            indices[many[0]] = n.Single(substituted(n.entry(inner.index, free), names))
-        else:
-            raise DoesNotApplyError
-        return n.Index(e.base, tuple(indices), type=e.type.element())
 
     # ---- the program ----------------------------------------------------------------------
 
@@ -390,6 +374,13 @@ def _within(value: n.Expr, inner: tuple[n.Indexing, ...], kind: n.Type) -> n.Exp
     return n.Index(value, inner, type=kind) if inner else value
 
 
+def _under(tests: Sequence[n.Expr], s: n.Stmt) -> n.Stmt:
+    """A statement under conditions, the last of them outermost."""
+    for test in tests:
+        s = n.If(test, s, line=s.line)
+    return s
+
+
 def _one_by_one(s: n.For) -> list[n.Stmt]:
     """A loop that only adds terms, as a loop for each of them."""
     parts: list[n.Stmt] = []
@@ -414,7 +405,7 @@ def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ..
         match e:
             case n.Index(base=n.Var(name=name), indices=(n.Single(j),)) if name in values:
                 if not j.type.rank:
-                    return n.Paren(Element(Entry(j).of, {}, lambda e: False).of(values[name]))
+                    return n.Paren(Element(InLoop(j).of).of(values[name]))
             case n.Var(name=name) if name in values:
                 return n.Paren(values[name], type=values[name].type)
         return None

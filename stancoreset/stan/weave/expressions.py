@@ -151,11 +151,8 @@ class Rows:
                     "it reads target(), which mixes prior and likelihood",
                     "add the terms up in a variable of your own",
                 )
-            case n.Unary(op=op, arg=arg):
-                dep = self.of(arg)
-                if op == "-" and dep.kind == "count":
-                    return SUM
-                return dep if dep.kind in ("rowwise", "sum") else self.value(arg)
+            case n.Unary():
+                return self.unary(e)
             case n.Transpose(arg=arg):
                 return self.transpose(self.of(arg), arg.type)
             case n.Binary():
@@ -167,13 +164,8 @@ class Rows:
                 return self.index(e)
             case n.Call():
                 return self.call(e)
-            case n.ArrayLit(items=items) | n.RowLit(items=items) | n.TupleLit(items=items):
-                dep = join(*(self.value(i) for i in items)) if items else FREE
-                if dep.kind == "rowwise":
-                    if isinstance(e, n.TupleLit):
-                        return coupled("rows inside a tuple are not supported")
-                    return replace(dep, axis=dep.axis + 1)
-                return dep
+            case n.ArrayLit() | n.RowLit() | n.TupleLit():
+                return self.items(e)
             case n.TupleItem(base=base):
                 return self.value(base)
         return coupled(f"`{text(e)}` is an expression that is not supported")
@@ -222,6 +214,21 @@ class Rows:
         return all(name in self.data or self.env.get(name, FREE).number for name in names)
 
     # ---- rules ------------------------------------------------------------------------
+
+    def unary(self, e: n.Unary) -> Dep:
+        dep = self.of(e.arg)
+        if e.op == "-" and dep.kind == "count":
+            return SUM
+        return dep if dep.kind in ("rowwise", "sum") else self.value(e.arg)
+
+    def items(self, e: n.ArrayLit | n.RowLit | n.TupleLit) -> Dep:
+        """Dependence of a container that is written out."""
+        dep = join(*map(self.value, e.items)) if e.items else FREE
+        if dep.kind != "rowwise":
+            return dep
+        if isinstance(e, n.TupleLit):
+            return coupled("rows inside a tuple are not supported")
+        return replace(dep, axis=dep.axis + 1)
 
     def transpose(self, dep: Dep, kind: n.Type) -> Dep:
         if dep.kind == "rowwise" and kind.base.endswith("matrix"):

@@ -84,7 +84,7 @@ class _Placed:
                     return n.entry(base, n.entry(j, place))
             return None
 
-        element = Element(of_row, {}, lambda e: text(target.base) in text(e))
+        element = Element(of_row, whole=lambda e: text(target.base) in text(e))
         value = element.of(s.value) if s.value.type.rank else element.shared(s.value)
         put = replace(s, target=own, op=s.op.replace(".", ""), value=value)
         test = n.Binary(place, ">", n.ZERO, type=n.INT)

@@ -38,9 +38,8 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
-from stancoreset.stan.weave.elements import Element
+from stancoreset.stan.weave.elements import Element, InLoop
 from stancoreset.stan.weave.integers import reduced_sum
-from stancoreset.stan.weave.slices_as_loops import Entry
 
 __all__ = ["with_values_at_their_places"]
 
@@ -141,7 +140,7 @@ class _Places:
         if not e.type.rank:
             return self.own(e)
         try:
-            return self.own(Element(Entry(_ROW).of, {}, lambda e: False).of(e))
+            return self.own(Element(InLoop(_ROW).of).of(e))
         except DoesNotApplyError:
             return None
 

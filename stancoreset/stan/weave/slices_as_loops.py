@@ -18,11 +18,11 @@ from stancoreset.stan.syntax import Names, bare, declarations, picks_one, rewrit
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
-from stancoreset.stan.weave.elements import Element, arguments
-from stancoreset.stan.weave.integers import plain_sum, sum_of
+from stancoreset.stan.weave.elements import Element, InLoop, arguments, entry_of
+from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import UNARY
 
-__all__ = ["Entry", "with_slices_as_loops"]
+__all__ = ["with_slices_as_loops"]
 
 
 def with_slices_as_loops(draft: Draft) -> Draft:
@@ -101,7 +101,7 @@ class _Loops:
             return None
         lower, upper = _bounds(y.indices[ranges[0]], declared.size.dims[ranges[0]])
         row = n.integer(self.names.fresh("n"))
-        term = Element(Entry(row, lower).of, {}, lambda e: False).statement(s)
+        term = Element(InLoop(row, lower).of).statement(s)
         return n.For(row.name, lower, upper, term, line=s.line)
 
     # ---- tables ---------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class _Loops:
         i, j = (n.integer(self.names.fresh(name)) for name in "ij")
         first, second = self.known[table.name].size.dims
         cell = _Cell((i, text(first)), (j, text(second)), y.name, self.declared)
-        term = Element(cell.of_flat, {}, lambda e: False).statement(s)
+        term = Element(cell.of_flat).statement(s)
         return n.loop(i.name, first, n.loop(j.name, second, term, line=s.line), line=s.line)
 
 
@@ -129,56 +129,6 @@ def _bounds(index: n.Indexing, size: n.Expr) -> tuple[n.Expr, n.Expr]:
         case n.To(upper):
             return n.ONE, upper
     raise DoesNotApplyError
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Entries of vectors, where entry 1 is at `lower` of the loop over `row`."""
-
-    row: n.Expr
-    lower: n.Expr = n.ONE
-
-    def at(self, start: n.Expr) -> n.Expr:
-        """The place of the entry in what starts at `start`: ``n``, ``n - 1``, …"""
-        (ours, names), (theirs, others) = sum_of(self.lower), sum_of(start)
-        apart = theirs - ours
-        if names != others:
-            return n.Binary(self.row, "-", n.Paren(n.minus(self.lower, start), type=n.INT),
-                            type=n.INT)  # fmt: skip
-        if not apart:
-            return self.row
-        step = n.IntLit(str(abs(apart)), type=n.INT)
-        return n.Binary(self.row, "+" if apart > 0 else "-", step, type=n.INT)
-
-    def of(self, e: n.Expr) -> n.Expr | None:
-        """The entry of a variable or a part of one; None for all else."""
-        match e:
-            case n.Var():
-                return n.entry(e, self.at(n.ONE))
-            case n.Index():
-                return self.indexed(unchained(e))
-        return None
-
-    def indexed(self, e: n.Index) -> n.Expr:
-        many = [k for k, i in enumerate(e.indices) if not picks_one(i)]
-        indices = [*e.indices]
-        if many:  # of a matrix, which a product takes by rows
-            indices[many[0]] = n.Single(self.place(e.indices[many[0]]))
-        else:
-            indices.append(n.Single(self.at(n.ONE)))
-        return n.Index(e.base, tuple(indices), type=e.type.element())
-
-    def place(self, index: n.Indexing) -> n.Expr:
-        match index:
-            case n.Between(lower, _) | n.From(lower):
-                return self.at(lower)
-            case n.To() | n.All():
-                return self.at(n.ONE)
-            case n.Single(inner):
-                found = self.of(bare(inner))
-                if found is not None:
-                    return found
-        raise DoesNotApplyError
 
 
 #: What makes one row of a table, and the order of its entries in it.
@@ -210,6 +160,9 @@ class _Cell:
 
     def of(self, e: n.Expr) -> n.Expr:
         """The cell of a matrix, or of a two-dimensional array."""
+        return entry_of(e, self.leaf, kind=lambda kind: kind.element().element())
+
+    def leaf(self, e: n.Expr) -> n.Expr | None:
         if not e.type.rank:
             return e
         match e:
@@ -217,10 +170,6 @@ class _Cell:
                 self.check(e, 0, self.row)
                 indices = tuple(n.Single(k) for k, _ in (self.row, self.column))
                 return n.Index(e, indices, type=e.type.element().element())
-            case n.Paren(arg=arg):
-                return n.Paren(self.of(arg))
-            case n.Unary(op=op, arg=arg):
-                return n.Unary(op, self.of(arg))
             case n.Transpose(arg=arg):
                 return replace(self, row=self.column, column=self.row).of(arg)
             case n.Call(name="rep_matrix", args=(v, *sizes)):
@@ -228,15 +177,13 @@ class _Cell:
                 if v.type.rank and text(sizes[0]) != other[1]:
                     raise DoesNotApplyError
                 return _entry(v, own[0]) if v.type.rank else v
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
-                return replace(e, args=(self.of(arg),), type=n.REAL)
+            case n.Call(name=name) if name not in UNARY:
+                raise DoesNotApplyError
             case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
                 return n.Binary(
                     self.line(left, self.row, True), "*", self.line(right, self.column, False)
                 )
-            case n.Binary(left=left, op="+" | "-" | ".*" | "./" | "*" | "/" as op, right=right):
-                return n.Binary(self.of(left), op.strip("."), self.of(right))
-        raise DoesNotApplyError
+        return None
 
     def line(self, e: n.Expr, k: tuple[n.Var, str], first: bool) -> n.Expr:
         """Row k of a factor on the left, `first`, or column k of one on the right."""

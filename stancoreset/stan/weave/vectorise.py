@@ -185,11 +185,7 @@ class _Lift:
             return e
         v = self.picked(e)
         if v is not None:
-            if v.type == n.VECTOR:
-                return v
-            if v.type.base == "row_vector":
-                return n.Transpose(v, type=n.VECTOR)
-            return n.call("to_vector", v, kind=n.VECTOR)
+            return _as_vector(v)
         match e:
             case n.Var(name=name) if name in self.local:
                 return n.Var(name, type=n.VECTOR)
@@ -198,24 +194,34 @@ class _Lift:
                 return n.Paren(inner, type=inner.type)
             case n.Unary(op="-", arg=arg):
                 return n.Unary("-", self.entry(arg), type=n.VECTOR)
-            case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
-                return self.product(left, right)
-            case n.Call(name="dot_product", args=(a, b)):
-                return self.product(a, b)
-            case n.Binary(left=left, op="+" | "-" | "*" | "/" | "^" as op, right=right):
-                if left.type.base == right.type.base == "int" and op == "/":
-                    raise DoesNotApplyError  # integer division
-                a, b = self.entry(left), self.entry(right)
-                both = a.type.rank and b.type.rank
-                dotted = op == "^" or (both and op in _DOTTED) or (op == "/" and b.type.rank)
-                return n.Binary(a, _DOTTED[op] if dotted else op, b, type=n.VECTOR)
-            case n.Call(name="pow", args=(a, b)):
-                return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
-                return n.call(name, self.entry(arg), kind=n.VECTOR)
+            case n.Binary():
+                return self.binary(e)
+            case n.Call(user=False):
+                return self.call(e)
             case n.Index():
                 e = unchained(e)
                 return self.lookup(e.base, e.indices)
+        raise DoesNotApplyError
+
+    def binary(self, e: n.Binary) -> n.Expr:
+        if e.op == "*" and e.left.type.rank and e.right.type.rank:
+            return self.product(e.left, e.right)
+        whole = e.op == "/" and e.left.type.base == e.right.type.base == "int"
+        if whole or e.op not in ("+", "-", *_DOTTED):  # a quotient of integers drops its remainder
+            raise DoesNotApplyError
+        a, b = self.entry(e.left), self.entry(e.right)
+        both = a.type.rank and b.type.rank
+        dotted = e.op == "^" or (both and e.op in _DOTTED) or (e.op == "/" and b.type.rank)
+        return n.Binary(a, _DOTTED[e.op] if dotted else e.op, b, type=n.VECTOR)
+
+    def call(self, e: n.Call) -> n.Expr:
+        match e:
+            case n.Call(name="dot_product", args=(a, b)):
+                return self.product(a, b)
+            case n.Call(name="pow", args=(a, b)):
+                return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
+            case n.Call(name=name, args=(arg,)) if name in UNARY and name != "step":
+                return n.call(name, self.entry(arg), kind=n.VECTOR)
         raise DoesNotApplyError
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
@@ -303,15 +309,18 @@ class _Lift:
             raise DoesNotApplyError
         kind = n.Type("real", 1) if len(indices) > 1 else base.type
         gathered = n.Index(base, (n.Single(group), *indices[1:]), type=kind)
-        if base.type == n.VECTOR:
-            return gathered
-        if base.type == n.ROW_VECTOR:
-            return n.Transpose(gathered, type=n.VECTOR)
-        return n.call("to_vector", gathered, kind=n.VECTOR)
+        return _as_vector(gathered)
 
     def is_shared(self, index: n.Indexing) -> bool:
         """Whether all rows pick the same."""
         return isinstance(index, n.Single) and self.same_for_all(index.index)
+
+
+def _as_vector(e: n.Expr) -> n.Expr:
+    """A container of one dimension as a vector."""
+    if e.type.base == "row_vector":
+        return n.Transpose(e, type=n.VECTOR)
+    return e if e.type == n.VECTOR else n.call("to_vector", e, kind=n.VECTOR)
 
 
 def _untransposed(e: n.Expr) -> n.Expr:
