@@ -34,6 +34,7 @@ from stancoreset.stan.syntax.queries import (
     times_assigned,
     unchained,
     values_in,
+    with_blocks,
     with_statements,
 )
 from stancoreset.stan.syntax.source import (
@@ -79,6 +80,7 @@ __all__ = [
     "times_assigned",
     "unchained",
     "values_in",
+    "with_blocks",
     "with_statements",
     "without_comments",
 ]

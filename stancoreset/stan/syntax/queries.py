@@ -32,6 +32,7 @@ __all__ = [
     "target_vars",
     "times_assigned",
     "values_in",
+    "with_blocks",
     "with_statements",
 ]
 
@@ -119,10 +120,15 @@ def counted_to(s: n.Node) -> str:
 
 def with_statements(program: n.Program, change: Callable[[n.Node], n.Node | None]) -> n.Program:
     """The program after `nodes.transform` of transformed parameters and the model."""
-    parameters, model = (
-        tuple(n.transform(s, change) for s in block)
-        for block in (program.transformed_parameters, program.model)
-    )
+    return with_blocks(program, lambda block: (n.transform(s, change) for s in block))
+
+
+def with_blocks(
+    program: n.Program, change: Callable[[tuple[n.Stmt, ...]], Iterable[n.Stmt]]
+) -> n.Program:
+    """The program with other statements in transformed parameters and the model, in this order."""
+    parameters = tuple(change(program.transformed_parameters))
+    model = tuple(change(program.model))
     return replace(program, transformed_parameters=parameters, model=model)
 
 

@@ -94,7 +94,7 @@ def with_entries_summed(draft: Draft) -> Draft:
                 return replace(body[0], value=value, origin=body[0].as_written)
         return None
 
-    return replace(draft, program=with_statements(program, change)) if adding else draft
+    return draft.of(with_statements(program, change)) if adding else draft
 
 
 def _type(s: n.Stmt, name: str) -> n.Type:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     body_of,
@@ -23,36 +22,25 @@ from stancoreset.stan.syntax import (
     names_in,
     single,
     times_assigned,
+    with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 
 __all__ = ["with_groups_filled_by_group"]
 
 
 def with_groups_filled_by_group(draft: Draft) -> Draft:
     """A loop over groups stands before a loop over rows that fills what groups have."""
-    program = draft.program
-    groups = _Groups(program, Names(program))
-    parameters, model = (
-        groups.statements(block) for block in (program.transformed_parameters, program.model)
-    )
-    if not groups.found:
-        return draft
-    return replace(draft, program=replace(program, transformed_parameters=parameters, model=model))
+    return draft.of(with_blocks(draft.program, _Groups(draft.program).statements))
 
 
-@dataclass
-class _Groups:
-    """Takes the values of groups out of loops over rows; `found` counts them."""
+class _Groups(Rewriter):
+    """Takes the values of groups out of loops over rows."""
 
-    program: n.Program
-    names: Names
-    found: int = 0
-
-    def __post_init__(self) -> None:
-        p = self.program
+    def __init__(self, p: n.Program) -> None:
+        super().__init__(p)
         self.pointers = {d.name for d in p.known if d.type == n.INTS}
         blocks = (p.transformed_parameters, p.model)
         every = declarations(p.known, p.parameters, *blocks)
@@ -74,7 +62,6 @@ class _Groups:
         filled = {k: new for k, x in enumerate(body) if (new := self.filled(x, s)) is not None}
         if not filled:
             return (s,)
-        self.found += len(filled)
         left = tuple(x for k, x in enumerate(body) if k not in filled)
         rest = (replace(s, body=n.Block(left, line=s.body.line)),) if left else ()
         return (*filled.values(), *rest)

@@ -14,10 +14,9 @@ What is read is then of selected rows, ``y[rows_of_y1]``, as other passes know i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     counted_to,
@@ -30,7 +29,7 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 
 __all__ = ["with_selected_data_in_place"]
 
@@ -40,35 +39,26 @@ _SIZES = ("size", "num_elements", "rows")
 def with_selected_data_in_place(draft: Draft) -> Draft:
     """Transformed data of selected rows give way to the rows that they are."""
     program = draft.program
-    gathered = _Gathered(program, Names(program))
+    gathered = _Gathered(program)
     read = names_in((*program.transformed_parameters, *program.model))
-    if not read & gathered.values.keys():
-        return draft
-    program = with_statements(program, gathered.in_place)
     used = {id(s): s for name, own in gathered.numbered.items() if name in read for s in own}
-    numbered = [*used.values()]
-    draft = replace(draft, program=program)
-    return draft.numbering(program, numbered) if numbered else draft
+    return draft.of(with_statements(program, gathered.in_place), [*used.values()])
 
 
-@dataclass
-class _Gathered:
+class _Gathered(Rewriter):
     """The transformed data of selected rows.
 
     `values` are what each is of, the rows' container and the numbers of its rows; `numbered` are
     the statements that find these numbers, where the program has none.
     """
 
-    program: n.Program
-    names: Names
-    values: dict[str, n.Expr] = field(default_factory=dict)
-    numbered: dict[str, list[n.Stmt]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        body = self.program.transformed_data
-        given = {d.name for d in self.program.data}
-        self.rows = {k for k in first_sizes(self.program) if k in given}
-        self.known = {d.name: d for d in self.program.known}
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.values: dict[str, n.Expr] = {}
+        self.numbered: dict[str, list[n.Stmt]] = {}
+        body = program.transformed_data
+        given = {d.name for d in program.data}
+        self.rows = {k for k in first_sizes(program) if k in given}
         self.written = times_assigned(body)
         for k, s in enumerate(body):
             if isinstance(s, n.Decl):

@@ -49,7 +49,7 @@ def with_values_hoisted(draft: Draft) -> Draft:
             kept = tuple(inner for inner in s.yes.body if not moves(inner))
             s = replace(s, yes=replace(s.yes, body=kept))
         model.append(s)
-    return replace(draft, program=replace(program, model=(*moved, *model))) if moved else draft
+    return draft.of(replace(program, model=(*moved, *model)))
 
 
 def never_written(program: n.Program) -> set[str]:

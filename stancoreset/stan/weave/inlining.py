@@ -50,7 +50,7 @@ def without_partial_sums(draft: Draft) -> Draft:
 
     A call stays where its function returns from more than one place.
     """
-    return _of(draft, _written_out(draft.program, lambda call: call.name in THREADED))
+    return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
 def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
@@ -70,11 +70,7 @@ def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
         if found is program:
             break
         program = found
-    return _of(draft, program)
-
-
-def _of(draft: Draft, program: n.Program) -> Draft:
-    return draft if program is draft.program else replace(draft, program=program)
+    return draft.of(program)
 
 
 def _with_calls(program: n.Program, functions: Container[str]) -> n.Program:

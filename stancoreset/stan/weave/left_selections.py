@@ -12,13 +12,13 @@ Ymi;``. A row has the value that is missing in it, and no other row has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, bare, declarations, with_statements
+from stancoreset.stan.syntax import bare, declarations, with_statements
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
 from stancoreset.stan.weave.elements import Element
 
 __all__ = ["without_left_selections"]
@@ -26,24 +26,16 @@ __all__ = ["without_left_selections"]
 
 def without_left_selections(draft: Draft) -> Draft:
     """Loops over all rows stand in place of assignments to selected rows."""
-    program = draft.program
-    spread = _Placed(program, Names(program))
-    program = with_statements(program, spread.statement)
-    return draft.numbering(program, spread.found) if spread.found else draft
+    placed = _Placed(draft.program)
+    return draft.of(with_statements(draft.program, placed.statement), placed.found)
 
 
-@dataclass
-class _Placed:
+class _Placed(Rewriter):
     """Replaces assignments to selected rows; `found` are the statements that place the rows."""
 
-    program: n.Program
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-    places: dict[tuple[str, str], n.Var] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        program = self.program
-        self.known = {d.name for d in program.known}
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.places: dict[tuple[str, str], n.Var] = {}
         self.pointers = {d.name for d in program.known if d.type == n.INTS}
         given = (*program.known, *program.parameters)
         self.lengths = {d.name: text(d.size.dims[0]) for d in given if d.size.dims}

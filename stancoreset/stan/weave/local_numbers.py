@@ -26,12 +26,9 @@ __all__ = ["without_local_numbers"]
 
 def without_local_numbers(draft: Draft) -> Draft:
     """The values of numbers that are set once stand in their place, in the model block."""
-    program = draft.program
-    inline = _Numbers(program.model)
-    model = inline.block(program.model)
-    if model == program.model:
-        return draft
-    return without_unread(replace(draft, program=replace(program, model=model)))
+    model = _Numbers(draft.program.model).block(draft.program.model)
+    out = draft.of(replace(draft.program, model=model))
+    return draft if out is draft else without_unread(out)
 
 
 @dataclass

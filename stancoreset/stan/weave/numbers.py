@@ -23,10 +23,9 @@ stays coupled with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from stancoreset.stan.syntax import (
-    Names,
     bare,
     counted_to,
     has_own_break,
@@ -41,7 +40,7 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.elements import outcome
 from stancoreset.stan.weave.integers import plain_sum, sum_of
 
@@ -52,10 +51,8 @@ Change = Callable[[n.Node], n.Node | None]
 
 def with_numbers_as_data(draft: Draft) -> Draft:
     """Loops over rows read their numbers, and data of other rows, as data of their own."""
-    program = draft.program
-    carry = _Carry(program, Names(program))
-    program = with_statements(program, carry.statement)
-    return draft.numbering(program, carry.found) if carry.found else draft
+    carry = _Carry(draft.program)
+    return draft.of(with_statements(draft.program, carry.statement), carry.found)
 
 
 def over_all(s: n.For, size: str) -> n.For:
@@ -78,20 +75,15 @@ def within(place: n.Expr, size: n.Expr, s: n.Stmt) -> n.Stmt:
     return s
 
 
-@dataclass
-class _Carry:
+class _Carry(Rewriter):
     """Rewrites loops over rows; `found` are the statements that fill the data they read."""
 
-    program: n.Program
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-    made: dict[tuple[str, ...], n.Var] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.known = {d.name: d for d in self.program.known}
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.made: dict[tuple[str, ...], n.Var] = {}
         self.row = n.integer(self.names.fresh("n"))
         self.step = n.integer(self.names.fresh("k"))
-        self.counted = first_sizes(self.program)
+        self.counted = first_sizes(program)
         self.sizes = {k: size for k, size in self.counted.items() if k in self.known}
 
     def statement(self, s: n.Node) -> n.Node | None:

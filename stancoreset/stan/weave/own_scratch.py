@@ -15,42 +15,35 @@ transformed data, finds the first row that would read what another row has left,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
 
 __all__ = ["with_own_scratch"]
 
 
 def with_own_scratch(draft: Draft) -> Draft:
     """Scratch containers stand inside loops over rows; checks reject a row that reads another's."""
-    move = _Move(draft.program, Names(draft.program))
-    model = move.statements(draft.program.model)
-    if not move.checks:
-        return draft
-    return replace(draft, program=replace(draft.program, model=model), checks=tuple(move.checks))
+    move = _Move(draft.program)
+    moved = draft.of(replace(draft.program, model=move.statements(draft.program.model)))
+    return draft if moved is draft else replace(moved, checks=tuple(move.checks))
 
 
-@dataclass
-class _Move:
+class _Move(Rewriter):
     """Moves declarations into loops, and collects the checks."""
 
-    program: n.Program
-    names: Names
-    checks: list[n.Stmt] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.data = {d.name for d in self.program.known}
-        self.counts = self.program.integers
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.checks: list[n.Stmt] = []
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         scratch = {
             s.name: s for s in body
             if isinstance(s, n.Decl) and s.value is None and s.type.rank
-            and names_in(s.size) <= self.data and not s.size.items
+            and names_in(s.size) <= self.known.keys() and not s.size.items
         }  # fmt: skip
         others = [s for s in body if not (isinstance(s, n.Decl) or self.over_rows(s))]
         outside = names_in(others)
@@ -71,13 +64,13 @@ class _Move:
 
     def over_rows(self, s: n.Stmt) -> bool:
         """Whether a loop may pass over rows: ``for (n in 1:N)``, with N data."""
-        return counted_to(s) in self.counts
+        return counted_to(s) in self.program.integers
 
     def checked(self, d: n.Decl, loops: Sequence[n.For]) -> bool:
         """Whether the data tell what the rows read of a container; its checks are kept."""
         using = [s for s in loops if d.name in names_in(s)]
         try:
-            found = [_Marks(d, self.names, {*self.data, s.name}).check(s) for s in using]
+            found = [_Marks(d, self.names, {*self.known, s.name}).check(s) for s in using]
         except DoesNotApplyError:
             return False
         self.checks += found

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     body_of,
@@ -33,11 +32,12 @@ from stancoreset.stan.syntax import (
     substituted,
     target_vars,
     times_assigned,
+    with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
 from stancoreset.stan.weave.elements import Element, InLoop
 from stancoreset.stan.weave.integers import reduced_sum
 
@@ -50,27 +50,16 @@ Values = dict[str, n.Expr]
 
 def with_values_at_their_places(draft: Draft) -> Draft:
     """Values that rows compute are written out where another row reads them."""
-    program = draft.program
-    places = _Places(program, Names(program))
-    parameters = places.statements(program.transformed_parameters)
-    model = places.statements(program.model)
-    if not places.found:
-        return draft
-    return replace(draft, program=replace(program, transformed_parameters=parameters, model=model))
+    return draft.of(with_blocks(draft.program, _Places(draft.program).statements))
 
 
-@dataclass
-class _Places:
+class _Places(Rewriter):
     """Walks statements; `values` are those of variables that are known for each row."""
 
-    program: n.Program
-    names: Names
-    values: Values = field(default_factory=dict)
-    steps: set[str] = field(default_factory=set)  # variables of loops from 1 on
-    found: int = 0
-
-    def __post_init__(self) -> None:
-        p = self.program
+    def __init__(self, p: n.Program) -> None:
+        super().__init__(p)
+        self.values: Values = {}
+        self.steps: set[str] = set()  # variables of loops from 1 on
         local = declarations(p.transformed_parameters, p.model)
         often = Counter(d.name for d in local)
         sizes = first_sizes(p)
@@ -154,12 +143,7 @@ class _Places:
 
     def other(self, e: n.Node) -> n.Node | None:
         """The value of another row written out; None for all else."""
-        return _written_out(self.values, self.of_other_row)(e)
-
-    def of_other_row(self, name: str, place: n.Expr) -> bool:
-        """Whether a value is read at a computed place; such reads are counted."""
-        self.found += isinstance(place, n.Binary)
-        return isinstance(place, n.Binary)
+        return _written_out(self.values, lambda name, place: isinstance(place, n.Binary))(e)
 
     # ---- loops over rows ----------------------------------------------------------------------
 
@@ -202,8 +186,7 @@ class _Places:
         stay = {k: v for k, v in final.items() if k not in changed}
 
         def wanted(name: str, place: n.Expr) -> bool:
-            known = name in stay or (isinstance(place, n.Binary) and self.before(place, s))
-            return known and self.of_other_row(name, place)
+            return isinstance(place, n.Binary) and (name in stay or self.before(place, s))
 
         new_body = tuple(rewritten(x, _written_out(final, wanted)) for x in body)
         self.values = final
@@ -274,7 +257,6 @@ class _Places:
                 n.SizedType("row_vector", sizes=(length,)),
                 value=n.call("rep_row_vector", start, length, kind=own.type),
             )
-            self.found += 1
             return (declared, n.loop(i, length, fill), *(rewritten(y, of_own) for y in rest))
         return body
 

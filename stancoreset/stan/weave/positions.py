@@ -15,10 +15,9 @@ same loop, and each pass begins with its own:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assignments,
     body_of,
     counted_to,
@@ -27,7 +26,7 @@ from stancoreset.stan.syntax import (
     target_vars,
 )
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.slices import needed
 
 __all__ = ["with_positions_found"]
@@ -35,24 +34,13 @@ __all__ = ["with_positions_found"]
 
 def with_positions_found(draft: Draft) -> Draft:
     """Each pass of a loop begins with the integers that the passes before it have counted up."""
-    program = draft.program
-    find = _Find(program, Names(program))
-    model = find.statements(program.model)
-    if not find.found:
-        return draft
-    return draft.numbering(replace(program, model=model), find.found)
+    find = _Find(draft.program)
+    model = find.statements(draft.program.model)
+    return draft.of(replace(draft.program, model=model), find.found)
 
 
-@dataclass
-class _Find:
+class _Find(Rewriter):
     """Sets the carried integers of loops, and collects the statements that find them."""
-
-    program: n.Program
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.known = {d.name for d in self.program.known}
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         out: list[n.Stmt] = []
@@ -76,7 +64,7 @@ class _Find:
         counting = needed([*before, replace(s, body=body)], {every.name})
         local = {x.name for x in n.find_all(counting, n.For, n.Decl)}
         read = names_in(counting)
-        if read - self.known - local - {every.name}:
+        if read - self.known.keys() - local - {every.name}:
             return []
         count = n.integer(counted_to(s))
         self.found.append(n.Decl(every.name, n.SizedType("int", array=(count,)), line=s.line))

@@ -29,7 +29,7 @@ _PARTS = ("csr_extract_w", "csr_extract_v", "csr_extract_u")
 
 def with_products_by_row(draft: Draft) -> Draft:
     """Products become dense, of rows that are picked before they are multiplied."""
-    return replace(draft, program=_picked_before(_dense(draft.program)))
+    return draft.of(_picked_before(_dense(draft.program)))
 
 
 def _dense(program: n.Program) -> n.Program:

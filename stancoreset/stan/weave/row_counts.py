@@ -10,13 +10,13 @@ Each row has what it has added to the number, which transformed data find from a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, assigned_names, bare, counted_to, names_in
+from stancoreset.stan.syntax import assigned_names, bare, counted_to, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 
 __all__ = ["with_row_counts_summed"]
 
@@ -24,28 +24,22 @@ __all__ = ["with_row_counts_summed"]
 def with_row_counts_summed(draft: Draft) -> Draft:
     """Sums over rows stand in the target for numbers of rows of a kind."""
     program = draft.program
-    counts = _Counts(program, Names(program))
+    counts = _Counts(program)
     model = tuple(n.transform(s, counts.statement) for s in program.model)
-    if not counts.read:
-        return draft
-    found = [s for name in counts.read for s in counts.found.get(name, ())]
-    draft = replace(draft, program=replace(program, model=model))
-    return draft.numbering(draft.program, found) if found else draft
+    found = [s for name in counts.read for s in counts.by_row.get(name, ())]
+    return draft.of(replace(program, model=model), found)
 
 
-@dataclass
-class _Counts:
-    """The numbers of rows; `values` are the sums that they are, `found` what each row adds."""
+class _Counts(Rewriter):
+    """The numbers of rows; `values` are the sums that they are, `by_row` what each row adds."""
 
-    program: n.Program
-    names: Names
-    values: dict[str, n.Expr] = field(default_factory=dict)
-    found: dict[str, list[n.Stmt]] = field(default_factory=dict)
-    read: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        body = self.program.transformed_data
-        sizes = first_sizes(self.program)
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.values: dict[str, n.Expr] = {}
+        self.by_row: dict[str, list[n.Stmt]] = {}
+        self.read: list[str] = []
+        body = program.transformed_data
+        sizes = first_sizes(program)
         for k, d in enumerate(body):
             if not (isinstance(d, n.Decl) and d.type == n.INT and d.value is not None):
                 continue
@@ -86,7 +80,7 @@ class _Counts:
             return
         count = n.integer(size)
         zeros = n.call("rep_array", n.ZERO, count, kind=n.INTS)
-        self.found[name] = [n.Decl(own.name, n.SizedType("int", (count,)), value=zeros), loop]
+        self.by_row[name] = [n.Decl(own.name, n.SizedType("int", (count,)), value=zeros), loop]
         self.values[name] = n.call("sum", own, kind=n.INT)
 
     def statement(self, s: n.Node) -> n.Node | None:

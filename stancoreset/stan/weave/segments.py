@@ -54,9 +54,7 @@ def without_segments(draft: Draft) -> Draft:
         return draft
     split = _Split(rows, Names(program))
     model = split.statements(program.model)
-    if not split.found:
-        return draft
-    return draft.numbering(replace(program, model=model), split.found)
+    return draft.of(replace(program, model=model), split.found)
 
 
 def segmented(program: n.Program) -> dict[str, list[str]]:

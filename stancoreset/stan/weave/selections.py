@@ -70,7 +70,7 @@ class _Spread:
         model = tuple(n.transform(s, self.statement) for s in loops)
         if not self.counts:
             return draft
-        return draft.numbering(replace(self.program, model=model), self.statements)
+        return draft.of(replace(self.program, model=model), self.statements)
 
     # ---- statements -----------------------------------------------------------------------
 

@@ -110,9 +110,7 @@ def without_unread(draft: Draft) -> Draft:
             names -= {s.name} if isinstance(s, n.Decl) else assigned_names(s)  # adds to the target
     while (left := tuple(_unread(model, names))) != model:
         model = left
-    return (
-        draft if model is program.model else replace(draft, program=replace(program, model=model))
-    )
+    return draft.of(replace(program, model=model))
 
 
 def _unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, bare, declarations, picks_one, rewritten, unchained
+from stancoreset.stan.syntax import bare, declarations, picks_one, rewritten, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
 from stancoreset.stan.weave.elements import Element, InLoop, arguments, entry_of
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import UNARY
@@ -27,25 +27,16 @@ __all__ = ["with_slices_as_loops"]
 
 def with_slices_as_loops(draft: Draft) -> Draft:
     """A loop over its entries stands in place of each univariate density of a slice of data."""
-    program = draft.program
-    split = _Loops(program, Names(program))
-    model = tuple(n.transform(s, split.statement) for s in program.model)
-    if not split.found:
-        return draft
-    return replace(draft, program=replace(program, model=model))
+    loops = _Loops(draft.program)
+    model = tuple(n.transform(s, loops.statement) for s in draft.program.model)
+    return draft.of(replace(draft.program, model=model))
 
 
-@dataclass
-class _Loops:
-    """Puts loops in place of terms; `found` counts them."""
+class _Loops(Rewriter):
+    """Puts loops in place of terms."""
 
-    program: n.Program
-    names: Names
-    found: int = 0
-
-    def __post_init__(self) -> None:
-        self.known = {d.name: d for d in self.program.known}
-        p = self.program
+    def __init__(self, p: n.Program) -> None:
+        super().__init__(p)
         blocks = p.known, p.parameters, p.transformed_parameters, p.model
         found = declarations(*blocks)
         names = [d.name for d in found]
@@ -58,11 +49,9 @@ class _Loops:
         try:
             y = bare(arguments(s)[0])
             loop = self.of_table(s, y) if isinstance(y, n.Call) else None
-            loop = loop or self.of_slice(rewritten(s, self.tail))
+            return loop or self.of_slice(rewritten(s, self.tail))
         except DoesNotApplyError:
             return None
-        self.found += loop is not None
-        return loop
 
     def tail(self, e: n.Node) -> n.Expr | None:
         """``tail(y, k)`` and ``segment(y, i, k)`` as slices, where the size is declared."""

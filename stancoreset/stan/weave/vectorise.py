@@ -19,6 +19,7 @@ from stancoreset.stan.syntax import (
     declarations,
     names_in,
     unchained,
+    with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -42,11 +43,8 @@ def vectorise(draft: Draft) -> Draft:
     local = {d.name: declared(d, {*draft.aliases}) for d in declarations(*blocks)}
     rows = Rows({**local, **draft.deps}, {*draft.deps}, lambda e, deps: coupled(""))
     whole = _Whole(rows, n.integer(draft.obs), Names(program))
-    parameters, model = (tuple(whole.statements(block)) for block in blocks)
-    if not whole.lifted:
-        return draft
-    program = replace(program, transformed_parameters=parameters, model=model)
-    return replace(draft, program=program, vectorised=frozenset(whole.lifted))
+    whole_program = with_blocks(program, whole.statements)
+    return replace(draft.of(whole_program), vectorised=frozenset(whole.lifted))
 
 
 class _Whole:
