@@ -20,7 +20,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import Names, bare, name_of, names_in, picks_one, rewritten
+from stancoreset.stan.syntax import (
+    Names,
+    bare,
+    name_of,
+    names_in,
+    outside_indices,
+    picks_one,
+    rewritten,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import DoesNotApplyError, entry_of
@@ -225,14 +233,14 @@ class Lifting:
         parts: dict[int, n.Expr] = {}
         for i, (factor, _) in enumerate(factors):
             entry = _entry(factor, many) if many else factor
-            entry = None if entry is None else _at(entry, index)
+            entry = None if entry is None else _with_indices(entry, index)
             if entry is not None and self._is_parameter(entry):
                 parts[i] = entry
         none: tuple[set[int], n.Expr] = set(), factors[0][0]
         used = names_in(parts.values()) & self.front.keys()
         if chain.name not in used or len(used) < 2 or len(parts) < min(2, len(factors)):
             with_parameters = [f for f, _ in factors if names_in(f) & self.front.keys()]
-            by_index = not any(_values(f) & place.outer for f in with_parameters)
+            by_index = not any(outside_indices(f) & place.outer for f in with_parameters)
             if chain.picks and by_index and len(with_parameters) > 1:
                 why.append("its factors have no index in common, or are not finite everywhere")
             return none
@@ -241,7 +249,7 @@ class Lifting:
             return none
         largest = max((factors[i][0] for i in parts), key=lambda e: e.type.rank)
         kind = n.REAL if many else largest.type
-        shape = self._shape(_at(largest, index)) if kind.rank else ()
+        shape = self._shape(_with_indices(largest, index)) if kind.rank else ()
         if shape is None or sorted(map(text, shape)) != sorted(map(text, chain.shape)):
             why.append("it has other dimensions than its factors")
             return none
@@ -522,19 +530,11 @@ def _is_linear(e: n.Node, name: str) -> bool:
     return False
 
 
-def _values(e: n.Node) -> set[str]:
-    """Names of variables, without those in indices."""
-    if isinstance(e, n.Var):
-        return {e.name}
-    below = (e.base,) if isinstance(e, n.Index) else n.children(e)
-    return set().union(*map(_values, below))
-
-
 def _in_order(e: n.Node) -> Iterator[str]:
     return (x.name for x in n.find_all(e, n.Var))
 
 
-def _at(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
+def _with_indices(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
     """An expression with index variables in the place of indices."""
 
     def change(x: n.Node) -> n.Node | None:

@@ -37,6 +37,7 @@ from stancoreset.stan.syntax import (
     derived,
     names_in,
     own_nodes,
+    part_of,
     printer,
     sources,
     target_vars,
@@ -362,18 +363,19 @@ class _Cut:
         """Names in front of the cut that depend on parameters and are read behind it."""
         parameters = {d.name for d in self.tree.parameters}
         front = (parameters | derived(self._steps, parameters)) - rows
-        pairs = chain.from_iterable(assignments(s, names_in) for s in self._steps)
-        read = set().union(*(used for name, used in pairs if name in rows))
-        read |= set().union(*(names for _, names in _terms(self.tree.model, rows)))
-        return read & front
+        read = set().union(*(used for name, used in self._pairs if name in rows))
+        return (read | _about(self.tree.model, rows)) & front
 
     @property
     def read(self) -> set[str]:
         """Parameters that statements about rows depend on."""
-        rows = self._behind(frozenset())
-        wanted = set().union(*(names for _, names in _terms(self.tree.model, rows)))
-        pairs = [pair for s in self._steps for pair in assignments(s, names_in)]
-        return sources(pairs, wanted) & {d.name for d in self.tree.parameters}
+        wanted = _about(self.tree.model, self._behind(frozenset()))
+        return sources(self._pairs, wanted) & {d.name for d in self.tree.parameters}
+
+    @property
+    def _pairs(self) -> list[tuple[str, set[str]]]:
+        """Variables that are given values, and names that these depend on, sizes included."""
+        return [pair for s in self._steps for pair in assignments(s, names_in)]
 
     def _can_be_declared(self, decl: n.Decl | None) -> bool:
         """Whether a variable can be a parameter: real, of a size and bounds known from data."""
@@ -399,15 +401,14 @@ class _Cut:
         if free and (name in self._restricted or self._curved({name})):
             return True
         others = border - {name}
-        pairs = [p for s in self._steps for p in assignments(s, names_in) if p[0] not in others]
+        pairs = [pair for pair in self._pairs if pair[0] not in others]
         parameters = {d.name for d in self.tree.parameters}
         return not sources(pairs, {name}) & (parameters - others)
 
     def _likelihood(self, seen: tuple[n.Decl, ...], rows: set[str]) -> Likelihood:
         tree, names = self.tree, {d.name for d in seen}
-        wanted = set().union(*(used for _, used in _terms(tree.model, rows)))
-        pairs = [pair for s in self._steps for pair in assignments(s, names_in)]
-        pairs = [pair for pair in pairs if pair[0] not in names]
+        wanted = _about(tree.model, rows)
+        pairs = [pair for pair in self._pairs if pair[0] not in names]
         live = sources(pairs, wanted | {self.weighted.log_lik}) - names
         program = replace(
             tree,
@@ -472,17 +473,9 @@ def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]
         elif name in _LAST_IS_COVARIANCE:
             yield from names_in(args[-1])
         elif name in _OF_SIMPLEX:
-            yield from _base(args[-1])
+            yield part_of(args[-1])
         for place in users.get(name, ()):
             yield from names_in(args[place])
-
-
-def _base(value: n.Expr) -> set[str]:
-    """The variable of which a value is an element or a part."""
-    value = bare(value)
-    while isinstance(value, n.Index):
-        value = bare(value.base)
-    return {value.name} if isinstance(value, n.Var) else set()
 
 
 def _as_parameter(decl: n.Decl) -> n.Decl:
@@ -491,17 +484,18 @@ def _as_parameter(decl: n.Decl) -> n.Decl:
     return replace(decl, constraint=constraint, value=None)
 
 
-def _terms(
+def _about(
     body: Iterable[n.Stmt], rows: set[str], context: frozenset[str] = frozenset()
-) -> Iterator[tuple[n.Stmt, set[str]]]:
-    """Statements about rows that act by themselves, each with all names that it depends on."""
+) -> set[str]:
+    """All names on which statements about rows depend that act by themselves."""
+    found: set[str] = set()
     for s in body:
         if isinstance(s, n.Tilde | n.TargetAdd | n.VoidCall | n.Message):
             names = names_in(s) | context
-            if names & rows:
-                yield s, names
-        elif not isinstance(s, n.Assign | n.Decl):
-            yield from _terms(n.parts(s), rows, context | names_in(own_nodes(s)))
+            found |= names if names & rows else set()
+        else:
+            found |= _about(n.parts(s), rows, context | names_in(own_nodes(s)))
+    return found
 
 
 def _kept(body: Iterable[n.Stmt], live: set[str], rows: set[str]) -> list[n.Stmt]:

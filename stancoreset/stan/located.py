@@ -230,7 +230,7 @@ class _Search:
             i = n.integer(self.names.fresh("i"))
             size = n.call("size", effects, kind=n.INT)
             loops, effects = (*loops, n.loop(i.name, size)), unchained(n.entry(effects, i))
-            mean, scale = (_entry(e, i, effects.type) for e in (mean, scale))
+            mean, scale = (_entry_of_one(e, i, effects.type) for e in (mean, scale))
         one = Located(_variable(effects).name, loops, effects, mean, scale, node, density)
         if self.fits(one):
             yield one
@@ -316,7 +316,7 @@ def _diagonal(spread: n.Expr, function: str) -> n.Expr | None:
     return None
 
 
-def _entry(e: n.Expr, i: n.Expr, kind: n.Type) -> n.Expr:
+def _entry_of_one(e: n.Expr, i: n.Expr, kind: n.Type) -> n.Expr:
     """The i-th entry of an expression for an array of effects; one that all share is unchanged."""
     return n.entry(e, i) if e.type.rank > kind.rank else e
 

@@ -18,12 +18,16 @@ __all__ = [
     "counted_to",
     "declarations",
     "derived",
+    "from_first",
     "has_own_break",
     "increments",
+    "index_name",
     "indexed_name",
     "name_of",
     "names_in",
+    "outside_indices",
     "own_nodes",
+    "part_of",
     "picks_one",
     "rewritten",
     "single",
@@ -73,6 +77,34 @@ def picks_one(index: n.Indexing) -> bool:
 def indexed_name(e: n.Node) -> str:
     """x of ``x[…]``, where that is a variable; empty for all else."""
     return name_of(e.base) if isinstance(e, n.Index) else ""
+
+
+def index_name(index: n.Indexing) -> str:
+    """i of ``x[i]``, where that is a variable; empty for all else."""
+    return name_of(single(index))
+
+
+def part_of(e: n.Node | None) -> str:
+    """x of ``x``, and of an element or a part of it, ``x[i][j]``; empty for all else."""
+    while isinstance(e, n.Paren | n.Index):
+        e = e.arg if isinstance(e, n.Paren) else e.base
+    return e.name if isinstance(e, n.Var) else ""
+
+
+def from_first(e: n.Expr) -> n.Expr:
+    """x of ``x[1:k]``, ``x[:k]`` and ``x[:]``; itself for all else."""
+    match e:
+        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To() | n.All(),)):
+            return base
+    return e
+
+
+def outside_indices(node: n.Node) -> set[str]:
+    """Names of variables that stand anywhere but in an index."""
+    if isinstance(node, n.Var):
+        return {node.name}
+    below = (node.base,) if isinstance(node, n.Index) else n.children(node)
+    return set().union(*map(outside_indices, below))
 
 
 def name_of(e: n.Expr | None) -> str:

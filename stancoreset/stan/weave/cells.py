@@ -22,11 +22,10 @@ from stancoreset.stan.syntax import (
     body_of,
     has_own_break,
     increments,
-    name_of,
+    index_name,
     names_in,
     picks_one,
     rewritten,
-    single,
     substituted,
     unchained,
 )
@@ -178,7 +177,7 @@ class _Cells:
         if not (isinstance(cell, n.Index) and len(cell.indices) == 2):
             return None
         own, other = cell.indices[axis], cell.indices[1 - axis]
-        if not (_is(own, axis, loops) and isinstance(other, n.Single)):
+        if not (loops.get(index_name(own)) == axis and isinstance(other, n.Single)):
             return None
         if not names_in(other) <= self.known | loops.keys():
             return None
@@ -208,7 +207,7 @@ class _Cells:
             for e in n.walk(outcome(x) or x)
             if isinstance(e, n.Index) and text(unchained(e).base) in self.tables
             for axis, i in enumerate(unchained(e).indices[: len(self.sizes)])
-            if _is(i, axis, {s.name: axis})
+            if index_name(i) == s.name
         } - {*loops.values()}
         given = names_in(s.lower) | names_in(s.upper) <= self.known | loops.keys()
         return found.pop() if len(found) == 1 and given else None
@@ -261,7 +260,7 @@ class _Cells:
         if table not in self.tables or len(indices) < 2:
             return None
         (i, j), inner = indices[:2], indices[2:]
-        if _is(i, 0, loops) and _is(j, 1, loops):
+        if [loops.get(index_name(k)) for k in (i, j)] == [0, 1]:
             return _within(self.value(table), inner, e.type)
         if not all(picks_one(k) and names_in(k) <= self.known | loops.keys() for k in (i, j)):
             return None
@@ -300,7 +299,9 @@ class _Cells:
         ((_, axis),) = loops.items()
         own = e.indices[axis : axis + 1]
         other, inner = [i for k, i in enumerate(e.indices[:2]) if k != axis], e.indices[2:]
-        known = e.base.name in self.tables and len(own) == 1 and _is(own[0], axis, loops)
+        known = (
+            e.base.name in self.tables and len(own) == 1 and loops.get(index_name(own[0])) == axis
+        )
         whole = all(isinstance(i, n.All) for i in other) and all(map(picks_one, inner))
         return e.base.name if known and whole and e.type.rank == 1 else None
 
@@ -434,8 +435,3 @@ def _with_own(own: Sequence[n.Stmt], body: Sequence[n.Stmt], s: n.Stmt) -> n.Stm
     if not (sure and first and isinstance(s, n.For)) or assigned_names(s) & names:
         raise DoesNotApplyError
     return replace(s, body=n.Block((*own, *body_of(s.body)), line=s.body.line))
-
-
-def _is(index: n.Indexing, axis: int, loops: dict[str, int]) -> bool:
-    """Whether an index is the variable of the loop over `axis`."""
-    return loops.get(name_of(single(index))) == axis

@@ -27,6 +27,7 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     declarations,
+    index_name,
     indexed_name,
     name_of,
     names_in,
@@ -39,7 +40,7 @@ from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.advice import LONG_FORM
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.library import FILLED, density, suffix
+from stancoreset.stan.weave.library import FILLED, density, density_of
 from stancoreset.stan.weave.outcome_statistics import outcomes
 
 __all__ = [
@@ -181,11 +182,7 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
 def _in_one_density(program: n.Program, sizes: dict[str, str]) -> Iterator[set[str]]:
     """Sizes of the variables in one density of numbers: they have as many entries each."""
     for x in n.walk(program.model):
-        name, args = "", tuple[n.Expr, ...]()
-        if isinstance(x, n.Tilde):
-            name, args = x.distribution, (x.arg, *x.args)
-        elif isinstance(x, n.Call) and suffix(x.name)[1]:
-            name, args = suffix(x.name)[0], x.args
+        name, args = density_of(x)
         known = density(name)
         if known is not None and known.ranks is None and known.glm is None:
             vectors = (v for v in map(bare, args) if isinstance(v, n.Var) and v.type.rank == 1)
@@ -216,7 +213,7 @@ def first_sizes(program: n.Program) -> dict[str, str]:
 def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:
     """Sizes of what the loop's body indexes by the loop's variable."""
     own = n.find_all(loop.body, n.Index)
-    names = (name_of(e.base) for e in own if name_of(single(e.indices[0])) == loop.name)
+    names = (name_of(e.base) for e in own if index_name(e.indices[0]) == loop.name)
     return {sizes[name] for name in names if name in sizes}
 
 

@@ -9,7 +9,7 @@ from stancoreset.stan.syntax import bare, picks_one, substituted, unchained
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError
 from stancoreset.stan.weave.integers import sum_of
-from stancoreset.stan.weave.library import UNARY, density, suffix
+from stancoreset.stan.weave.library import UNARY, density, density_of
 
 __all__ = ["Element", "InLoop", "arguments", "entry_of", "outcome"]
 
@@ -22,19 +22,20 @@ _BY_ENTRY = {"+": "+", "-": "-", ".*": "*", "./": "/", ".^": "^"}
 
 def arguments(s: n.Increment) -> tuple[n.Expr, ...]:
     """Arguments of a density of scalars, the outcome first; DoesNotApplyError for other terms."""
-    if isinstance(s, n.Tilde):
-        name, found = s.distribution, (s.arg, *s.args)
-        if s.truncated:
-            raise DoesNotApplyError
-    else:
-        call = bare(s.value)
-        if not isinstance(call, n.Call) or call.user:
-            raise DoesNotApplyError
-        name, found = suffix(call.name)[0], call.args
+    term = _term(s)
+    name, found = density_of(term)
     known = density(name)
     if known is None or known.glm is not None or known.rank(0):
         raise DoesNotApplyError
+    match term:
+        case n.Tilde(truncated=True) | n.Call(user=True):
+            raise DoesNotApplyError
     return found
+
+
+def _term(s: n.Increment) -> n.Node:
+    """A sampling statement itself, or the expression that is added to the target."""
+    return s if isinstance(s, n.Tilde) else bare(s.value)
 
 
 def outcome(s: n.Increment) -> n.Expr | None:
@@ -66,13 +67,14 @@ class Element:
 
     def statement(self, s: n.Increment) -> n.Stmt:
         """The term of one entry of a vectorised density."""
-        name = s.distribution if isinstance(s, n.Tilde) else suffix(_call(s).name)[0]
-        known = density(name)
+        term = _term(s)
+        known = density(density_of(term)[0])
         assert known is not None  # of `arguments`
         new = tuple(self.argument(a, known.rank(k)) for k, a in enumerate(arguments(s)))
         if isinstance(s, n.Tilde):
             return replace(s, arg=new[0], args=new[1:], origin=s.as_written)
-        return replace(s, value=replace(_call(s), args=new), origin=s.as_written)
+        assert isinstance(term, n.Call)
+        return replace(s, value=replace(term, args=new), origin=s.as_written)
 
     def argument(self, e: n.Expr, rank: int) -> n.Expr:
         """An argument that has `rank` for one entry."""
@@ -199,9 +201,3 @@ def entry_of(
         case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
             return replace(e, args=(of(arg),), type=kind(e.type))
     return otherwise(e)
-
-
-def _call(s: n.TargetAdd) -> n.Call:
-    call = bare(s.value)
-    assert isinstance(call, n.Call)
-    return call

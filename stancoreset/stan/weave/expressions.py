@@ -247,8 +247,7 @@ class Rows:
         pairs = ((first, left), (second, right))
         told = [(raw.kind != "coupled", dep) for raw, dep in pairs if dep.kind == "coupled"]
         if told:
-            constant = e.type.rank == 0 and self.constant(e)
-            return FREE.with_stat(BY_DATA) if constant else min(told, key=lambda x: x[0])[1]
+            return self.known(e, min(told, key=lambda x: x[0])[1])
         if "rowwise" not in (left.kind, right.kind):
             return join(left, right)
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
@@ -480,11 +479,17 @@ class Rows:
         if whole is not None:
             return whole
         if not any(d.kind in ("rowwise", "sum", "coupled") for d in deps):
-            return join(*(self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)), FREE)
-        dep = self.builtin(e, deps)
-        if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):
-            return FREE.with_stat(BY_DATA)
-        return dep
+            return join(*self.values(e, deps), FREE)
+        return self.known(e, self.builtin(e, deps))
+
+    def values(self, e: n.Call, deps: Sequence[Dep]) -> list[Dep]:
+        """Dependences of the arguments as operands."""
+        return [self.as_value(dep, arg) for dep, arg in zip(deps, e.args, strict=True)]
+
+    def known(self, e: n.Expr, dep: Dep) -> Dep:
+        """`dep`, or that of a number which the full data determine, where rows are coupled."""
+        frozen = dep.kind == "coupled" and e.type.rank == 0 and self.constant(e)
+        return FREE.with_stat(BY_DATA) if frozen else dep
 
     def user(self, e: n.Call, deps: list[Dep]) -> Dep:
         rows = any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps)
@@ -494,11 +499,8 @@ class Rows:
                 advice="",
             )
         if rows:
-            dep = self.call_user(e, deps)
-            if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):
-                return FREE.with_stat(BY_DATA)
-            return dep
-        return join(*(self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)), FREE)
+            return self.known(e, self.call_user(e, deps))
+        return join(*self.values(e, deps), FREE)
 
     def sizes(self, e: n.Call, deps: list[Dep]) -> Dep | None:
         """Dependence of a query of sizes, or of a container filled with one value."""
@@ -539,7 +541,7 @@ class Rows:
         """Dependence of a function of Stan's whose arguments depend on rows."""
         if e.name == "sum" and deps[0].kind == "sum":
             return deps[0]
-        values = [self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)]
+        values = self.values(e, deps)
         for dep in values:
             if dep.kind == "coupled":
                 return dep

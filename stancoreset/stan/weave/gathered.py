@@ -20,7 +20,9 @@ from stancoreset.stan.syntax import (
     assigned_names,
     bare,
     counted_to,
+    from_first,
     names_in,
+    picks_one,
     single,
     target_vars,
     times_assigned,
@@ -205,9 +207,5 @@ def _picked(pointer: n.Expr, index: n.Indexing) -> n.Expr:
     """The numbers of rows at `index` of selected ones."""
     if isinstance(index, n.All):
         return pointer
-    base = pointer
-    match pointer:
-        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To(_),)):
-            pass
-    kind = n.INT if isinstance(index, n.Single) and not index.index.type.rank else n.INTS
-    return n.Index(base, (index,), type=kind)
+    kind = n.INT if picks_one(index) else n.INTS
+    return n.Index(from_first(pointer), (index,), type=kind)

@@ -29,11 +29,10 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     has_own_break,
+    index_name,
     indexed_name,
-    name_of,
     names_in,
     rewritten,
-    single,
     substituted,
     with_statements,
 )
@@ -128,7 +127,7 @@ class _Carry(Rewriter):
         own = {
             self.counted[name]
             for e in n.find_all(s.body, n.Index)
-            if (name := indexed_name(e)) in self.counted and _is(e.indices[0], s.name)
+            if (name := indexed_name(e)) in self.counted and index_name(e.indices[0]) == s.name
         }
         sizes = (own or {counted_to(s)}) & {*self.sizes.values()}
         fixed = names_in(s.lower) | names_in(s.upper) <= self.known.keys()
@@ -158,10 +157,10 @@ class _Carry(Rewriter):
             carried = replace(base, name=name)
             declared = n.Decl(name, d.size, value=base)
             if loops:
-                sizes = of_each(d.size, [size, *(_at(x, x.upper) for x in loops)])
+                sizes = of_each(d.size, [size, *(_from_one(x, x.upper) for x in loops)])
                 carried = n.Var(name, type=sizes.type)
                 declared = n.Decl(name, sizes)
-            at = tuple(n.Single(_at(x, n.integer(x.name))) for x in loops)
+            at = tuple(n.Single(_from_one(x, n.integer(x.name))) for x in loops)
             own = n.Index(carried, (n.Single(self.row), *at), type=base.type.element())
             put: n.Stmt = within(place, size, n.Assign(own, "=", n.entry(base, place)))
             if loops:
@@ -173,7 +172,7 @@ class _Carry(Rewriter):
         return self.made[key]
 
 
-def _at(s: n.For, number: n.Expr) -> n.Expr:
+def _from_one(s: n.For, number: n.Expr) -> n.Expr:
     """The place of a loop's number, from 1 on."""
     first = bare(s.lower)
     assert isinstance(first, n.IntLit)
@@ -207,22 +206,26 @@ class _Row:
             return n.entry(self.carry.number(self.size), self.loop)
         return self.read(e, self.change)
 
+    def is_own(self, index: n.Indexing) -> bool:
+        """Whether an index is the number of the row."""
+        return index_name(index) == self.loop.name
+
     def read(self, e: n.Node, change: Change) -> n.Node | None:
         """An element with indices by `change`, but for the row's own; None for all else."""
         if not isinstance(e, n.Index):
             return None
         base, first = bare(e.base), e.indices[0]
-        indices = tuple(i if _is(i, self.loop.name) else n.transform(i, change) for i in e.indices)
+        indices = tuple(i if self.is_own(i) else n.transform(i, change) for i in e.indices)
         if (
             isinstance(base, n.Var)
             and self.carry.sizes.get(base.name) == self.size
             and isinstance(first, n.Single)
-            and not _is(first, self.loop.name)
+            and not self.is_own(first)
         ):
             place = n.transform(bare(first.index), self.place)
             if self.by_data(place):
                 loops = [x for x in self.inner if x.name in names_in(place)]
-                at = [n.Single(_at(x, n.integer(x.name))) for x in loops]
+                at = [n.Single(_from_one(x, n.integer(x.name))) for x in loops]
                 place = substituted(place, {self.loop.name: self.carry.row})
                 data = self.carry.other(base, place, loops)
                 return replace(e, base=data, indices=(n.Single(self.loop), *at, *indices[1:]))
@@ -257,7 +260,3 @@ class _Row:
         given = {*self.carry.known, *(v.name for v in self.carry.made.values())}
         given |= {x.name for x in self.inner}
         return not place.type.rank and self.loop.name in names_in(place) <= given | {self.loop.name}
-
-
-def _is(index: n.Indexing, name: str) -> bool:
-    return name_of(single(index)) == name

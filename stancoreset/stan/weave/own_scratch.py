@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, target_vars
+from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, part_of, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
@@ -163,11 +163,7 @@ class _Marks:
             branches = [n.Block(self.reads(e)) for e in (node.yes, node.no)]
             some = any(branch.body for branch in branches)
             return (n.If(node.condition, branches[0], branches[1]),) if some else ()
-        inner = node
-        while isinstance(inner, n.Index):
-            inner = inner.base
-        if isinstance(inner, n.Var) and inner.name == self.scratch.name:
-            assert isinstance(node, n.Expression)
+        if isinstance(node, n.Var | n.Index) and part_of(node) == self.scratch.name:
             return (self.rejected(node),)
         found = (check for child in n.children(node) for check in self.reads(child))
         return tuple(dict.fromkeys(found))

@@ -25,6 +25,7 @@ from stancoreset.stan.syntax import (
     body_of,
     counted_to,
     declarations,
+    index_name,
     name_of,
     names_in,
     rewritten,
@@ -160,7 +161,7 @@ class _Places(Rewriter):
             earlier = any(
                 isinstance(x, n.Index)
                 and name_of(x.base) in changed
-                and name_of(single(x.indices[0])) != _ROW.name
+                and index_name(x.indices[0]) != _ROW.name
                 for x in n.walk(value)
             )
             return None if earlier or names_in(value) & inside else self.own(value, now)
@@ -230,7 +231,7 @@ class _Places(Rewriter):
                 continue
             below = [*n.walk(rest)]
             reads = [e for e in below if isinstance(e, n.Index) and name_of(e.base) == table]
-            own_row = all(name_of(single(e.indices[0])) == s.name for e in reads)
+            own_row = all(index_name(e.indices[0]) == s.name for e in reads)
             mentions = sum(isinstance(e, n.Var) and e.name == table for e in below)
             if len(reads) != mentions or not own_row:
                 continue
@@ -267,7 +268,7 @@ class _Places(Rewriter):
                 d = self.declared.get(table)
             case _:
                 return "", None
-        own = name_of(single(i)) == step and text(single(place) or n.ZERO) == f"{row} + 1"
+        own = index_name(i) == step and text(single(place) or n.ZERO) == f"{row} + 1"
         if d is None or not own or self.written[table] != 1:
             return "", None
         match d.value:

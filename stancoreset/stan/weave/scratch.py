@@ -19,6 +19,7 @@ from stancoreset.stan.syntax import (
     assigned_names,
     bare,
     declarations,
+    index_name,
     name_of,
     names_in,
     single,
@@ -87,7 +88,7 @@ def _mentions(node: n.Node, name: str) -> int:
 def _row_axis(s: n.Assign, env: Mapping[str, Dep]) -> int | None:
     """Which index of ``mu[k, n] = …`` is the row; None if none is."""
     for axis, i in enumerate(getattr(s.target, "indices", ())):
-        if env.get(name_of(single(i)), UNSET).number:
+        if env.get(index_name(i), UNSET).number:
             return axis
     return None
 

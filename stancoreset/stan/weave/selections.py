@@ -21,11 +21,13 @@ from stancoreset.stan.syntax import (
     body_of,
     constants,
     declarations,
+    from_first,
     has_own_break,
     indexed_name,
     name_of,
     names_in,
     rewritten,
+    single,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -84,7 +86,7 @@ class _Spread:
             return s  # nor is any loop inside it
         if name_of(pointer) in self.sized:  # a loop over all rows
             return s
-        entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
+        entry = s.name if isinstance(s, n.ForEach) else text(_numbered(pointer, s.name))
         numbers = {entry, *_aliases(s.body, entry)}  # texts of the number of the row
         row = n.integer(self.names.loop())
         body = _renumbered(s.body, numbers, row)
@@ -166,21 +168,10 @@ class _Spread:
 
     def selection(self, e: n.Node) -> str:
         """The text of J or J[1:K] in ``v[J[1:K]]``, for v with one entry per row."""
-        if not isinstance(e, n.Index) or not isinstance(e.base, n.Var):
+        if not isinstance(e, n.Index) or indexed_name(e) not in self.sized:
             return ""
-        first = e.indices[0]
-        if e.base.name not in self.sized or not isinstance(first, n.Single):
-            return ""
-        pointer = bare(first.index)
-        if isinstance(pointer, n.Index) and len(pointer.indices) == 1:
-            match pointer.indices[0]:
-                case n.Between(n.IntLit(text="1"), _) | n.To(_) | n.All():
-                    base = pointer.base
-                case _:
-                    return ""
-        else:
-            base = pointer
-        if not isinstance(base, n.Var) or base.name not in self.pointers:
+        pointer = single(e.indices[0])
+        if pointer is None or name_of(from_first(pointer)) not in self.pointers:
             return ""
         return text(pointer) if names_in(pointer) <= self.globals else ""
 
@@ -246,11 +237,8 @@ class _Spread:
 
 def _each(s: n.ForEach, pointers: Mapping[str, str]) -> n.Expr | None:
     """``for (i in J)`` or ``for (i in J[1:K])``."""
-    pointer = base = bare(s.sequence)
-    match pointer:
-        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To(_),)):
-            pass
-    return pointer if isinstance(base, n.Var) and base.name in pointers else None
+    pointer = bare(s.sequence)
+    return pointer if name_of(from_first(pointer)) in pointers else None
 
 
 def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
@@ -260,7 +248,7 @@ def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
     found = {
         name
         for e in n.find_all(s.body, n.Index)
-        if (name := indexed_name(e)) in pointers and text(e) == text(_entry(e.base, s.name))
+        if (name := indexed_name(e)) in pointers and text(e) == text(_numbered(e.base, s.name))
     }
     if len(found) != 1:
         return None
@@ -271,7 +259,7 @@ def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
     return n.Index(pointer, (n.Between(n.ONE, s.upper),), type=pointer.type)
 
 
-def _entry(pointer: n.Expr, number: str) -> n.Index:
+def _numbered(pointer: n.Expr, number: str) -> n.Index:
     base = pointer.base if isinstance(pointer, n.Index) else pointer
     return n.entry(base, n.integer(number))
 
@@ -299,10 +287,7 @@ def _renumbered(body: n.Stmt, numbers: Collection[str], by: n.Expr) -> n.Stmt:
 
 def _picks_row(e: n.Node, numbers: Collection[str], rows: Collection[str]) -> bool:
     """Whether `e` is the entry of a row: ``y[J[k]]``."""
-    return (
-        isinstance(e, n.Index)
-        and isinstance(e.base, n.Var)
-        and e.base.name in rows
-        and isinstance(e.indices[0], n.Single)
-        and text(bare(e.indices[0].index)) in numbers
-    )
+    if not isinstance(e, n.Index) or indexed_name(e) not in rows:
+        return False
+    place = single(e.indices[0])
+    return place is not None and text(place) in numbers

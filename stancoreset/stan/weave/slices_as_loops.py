@@ -165,7 +165,7 @@ class _Cell:
                 own, other = (self.row, self.column)[:: 1 if _upright(v) else -1]
                 if v.type.rank and text(sizes[0]) != other[1]:
                     raise DoesNotApplyError
-                return _entry(v, own[0]) if v.type.rank else v
+                return _turned_entry(v, own[0]) if v.type.rank else v
             case n.Call(name=name) if name not in UNARY:
                 raise DoesNotApplyError
             case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
@@ -196,11 +196,11 @@ class _Cell:
             raise DoesNotApplyError
 
 
-def _entry(v: n.Expr, k: n.Var) -> n.Expr:
+def _turned_entry(v: n.Expr, k: n.Var) -> n.Expr:
     """The entry of a vector, or of one that is turned."""
     v = bare(v)
     if isinstance(v, n.Transpose):
-        return _entry(v.arg, k)
+        return _turned_entry(v.arg, k)
     return n.entry(v if isinstance(v, n.Var | n.Index) else n.Paren(v, type=v.type), k)
 
 
