@@ -87,6 +87,7 @@ __all__ = [
     "times",
     "transform",
     "walk",
+    "with_body",
     "with_parts",
 ]
 
@@ -585,6 +586,12 @@ def with_parts(s: _S, change: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> _
         case For() | ForEach() | While():
             return replace(s, body=one(s.body))
     return s
+
+
+def with_body(s: For, body: Iterable[Stmt]) -> For:
+    """The loop with other statements in its body."""
+    block = s.body if isinstance(s.body, Block) else Block((), line=s.body.line)
+    return replace(s, body=replace(block, body=tuple(body)))
 
 
 def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:

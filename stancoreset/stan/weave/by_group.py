@@ -63,7 +63,7 @@ class _Groups(Rewriter):
         if not filled:
             return (s,)
         left = tuple(x for k, x in enumerate(body) if k not in filled)
-        rest = (replace(s, body=n.Block(left, line=s.body.line)),) if left else ()
+        rest = (n.with_body(s, left),) if left else ()
         return (*filled.values(), *rest)
 
     def filled(self, x: n.Stmt, s: n.For) -> n.For | None:

@@ -434,4 +434,4 @@ def _with_own(own: Sequence[n.Stmt], body: Sequence[n.Stmt], s: n.Stmt) -> n.Stm
     first = [*body[: len(own)]] == [*own]
     if not (sure and first and isinstance(s, n.For)) or assigned_names(s) & names:
         raise DoesNotApplyError
-    return replace(s, body=n.Block((*own, *body_of(s.body)), line=s.body.line))
+    return n.with_body(s, (*own, *body_of(s.body)))

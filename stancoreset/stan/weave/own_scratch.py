@@ -54,8 +54,7 @@ class _Move(Rewriter):
         for s in body:
             if isinstance(s, n.For) and s in loops:
                 own = [d for k, d in moved.items() if k in names_in(s)]
-                inner = n.Block((*own, *body_of(s.body)), line=s.body.line)
-                out.append(replace(s, body=inner))
+                out.append(n.with_body(s, (*own, *body_of(s.body))))
             elif isinstance(s, n.Block):
                 out.append(replace(s, body=self.statements(s.body)))
             elif not (isinstance(s, n.Decl) and s.name in moved):

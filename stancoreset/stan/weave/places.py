@@ -189,9 +189,8 @@ class _Places(Rewriter):
         def wanted(name: str, place: n.Expr) -> bool:
             return isinstance(place, n.Binary) and (name in stay or self.before(place, s))
 
-        new_body = tuple(rewritten(x, _written_out(final, wanted)) for x in body)
         self.values = final
-        return replace(s, body=n.Block(new_body, line=s.body.line))
+        return n.with_body(s, [rewritten(x, _written_out(final, wanted)) for x in body])
 
     def of_row(self, x: n.Stmt, s: n.For) -> str:
         """v of ``v[n] = …``, in the loop over n; empty for all else."""

@@ -49,8 +49,7 @@ class _Find(Rewriter):
                 out.append(replace(s, body=self.statements(s.body)))
             elif isinstance(s, n.For) and counted_to(s) in self.program.integers:
                 set_first = [x for d in _carried(body[:k], s) for x in self.set(d, body[:k], s)]
-                inner = n.Block((*set_first, *body_of(s.body)), line=s.body.line)
-                out.append(replace(s, body=inner) if set_first else s)
+                out.append(n.with_body(s, (*set_first, *body_of(s.body))))
             else:
                 out.append(s)
         return tuple(out)
@@ -60,8 +59,8 @@ class _Find(Rewriter):
         carried = n.integer(d.name)
         every = n.integers(self.names.fresh(f"{d.name}_of_{s.name}"))
         own = n.entry(every, n.integer(s.name))
-        body = n.Block((n.Assign(own, "=", carried), *body_of(s.body)))
-        counting = needed([*before, replace(s, body=body)], {every.name})
+        found = n.with_body(s, (n.Assign(own, "=", carried), *body_of(s.body)))
+        counting = needed([*before, found], {every.name})
         local = {x.name for x in n.find_all(counting, n.For, n.Decl)}
         read = names_in(counting)
         if read - self.known.keys() - local - {every.name}:
