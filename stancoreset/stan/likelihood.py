@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from math import prod
 from typing import Any
 
@@ -237,11 +236,9 @@ def may_be_infinite(weighted: WeightedProgram, likelihood: Likelihood) -> bool:
     tree = weighted.program.tree
     names = {d.name for d in likelihood.seen} - {d.name for d in tree.parameters}
     body = (*tree.transformed_data, *tree.transformed_parameters, *likelihood.local)
-    nodes = [node for s in needed(body, names) for node in n.walk(s)]
+    found = n.find_all(needed(body, names), n.Call, n.Binary)
     return any(
-        (isinstance(node, n.Call) and node.name in _WITH_POLES)
-        or (isinstance(node, n.Binary) and node.op in ("/", "./"))
-        for node in nodes
+        x.name in _WITH_POLES if isinstance(x, n.Call) else x.op in ("/", "./") for x in found
     )
 
 
@@ -460,7 +457,7 @@ def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]
 
     `users` has the positions of such arguments of the program's own functions.
     """
-    for node in chain.from_iterable(n.walk(s) for s in body if s is not None):
+    for node in n.walk(body):
         match node:
             case n.Call(name=called, args=args):
                 name = suffix(called)[0]

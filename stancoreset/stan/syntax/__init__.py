@@ -40,6 +40,7 @@ from stancoreset.stan.syntax.queries import (
     values_in,
     with_blocks,
     with_statements,
+    without_declarations,
 )
 from stancoreset.stan.syntax.source import (
     StanProgram,
@@ -91,4 +92,5 @@ __all__ = [
     "with_blocks",
     "with_statements",
     "without_comments",
+    "without_declarations",
 ]

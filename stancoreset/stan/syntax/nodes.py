@@ -88,6 +88,7 @@ __all__ = [
     "transform",
     "walk",
     "with_body",
+    "with_children",
     "with_parts",
 ]
 
@@ -601,17 +602,20 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
     returns None, the node is kept and its children are visited.
     """
     changed = change(node)
-    if changed is not None:
-        return changed
+    return with_children(node, lambda x: transform(x, change)) if changed is None else changed
+
+
+def with_children(node: Any, change: Callable[[Node], Node]) -> Any:
+    """The node with `change` of each node directly below it; itself where all stay."""
     updates: dict[str, Any] = {}
     for name in _below(type(node)):  # type: ignore[arg-type]
         value = getattr(node, name)
         if isinstance(value, Type):
             continue
         if isinstance(value, Node):
-            new: Any = transform(value, change)
+            new: Any = change(value)
         elif isinstance(value, tuple):
-            new = tuple(transform(v, change) if isinstance(v, Node) else v for v in value)
+            new = tuple(change(v) if isinstance(v, Node) else v for v in value)
             if all(a is b for a, b in zip(new, value, strict=True)):
                 new = value
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,7 @@ __all__ = [
     "values_in",
     "with_blocks",
     "with_statements",
+    "without_declarations",
 ]
 
 _SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}
@@ -162,6 +163,18 @@ def with_blocks(
     parameters = tuple(change(program.transformed_parameters))
     model = tuple(change(program.model))
     return replace(program, transformed_parameters=parameters, model=model)
+
+
+def without_declarations(body: Iterable[n.Stmt], names: Container[str]) -> tuple[n.Stmt, ...]:
+    """The statements without the declarations of some names, in blocks below, too."""
+
+    def change(node: n.Node) -> n.Node | None:
+        if not isinstance(node, n.Block):
+            return None
+        return replace(node, body=without_declarations(node.body, names))
+
+    left = (s for s in body if not (isinstance(s, n.Decl) and s.name in names))
+    return tuple(n.transform(s, change) for s in left)
 
 
 def substituted(node: Any, names: Mapping[str, n.Expr]) -> Any:

@@ -75,8 +75,8 @@ def with_entries_summed(draft: Draft) -> Draft:
     blocks = (program.transformed_parameters, program.model)
     adding = {
         v.name
-        for s in (x for block in blocks for s in block for x in n.walk(s))
-        if isinstance(s, n.Assign) and isinstance(s.target, n.Index) and added(s) is not None
+        for s in (x for block in blocks for x in n.find_all(block, n.Assign))
+        if isinstance(s.target, n.Index) and added(s) is not None
         for v in target_vars(s.target)
     }
     sizes = {d.name: text(d.size.dims[0]) for d in declarations(*blocks) if len(d.size.dims) == 1}

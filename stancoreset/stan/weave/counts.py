@@ -162,11 +162,10 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
     integers = program.integers
     found: dict[str, set[str]] = {}
     sizes = first_sizes(program)
-    for block in (program.transformed_data, program.transformed_parameters, program.model):
-        for s in block:
-            for loop in n.walk(s):
-                if isinstance(loop, n.For) and (count := counted_to(loop)) in integers:
-                    found.setdefault(count, set()).update(_indexed(loop, sizes))
+    body = (*program.transformed_data, *program.transformed_parameters, *program.model)
+    for loop in n.find_all(body, n.For):
+        if (count := counted_to(loop)) in integers:
+            found.setdefault(count, set()).update(_indexed(loop, sizes))
     used = {sizes.get(d.name) for d in program.data}
     found = {count: others for count, others in found.items() if count not in used}
     outcomes = {d.name: sizes.get(d.name, "") for d in program.data if d.name.startswith("Y_")}

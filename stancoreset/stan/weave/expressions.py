@@ -203,10 +203,8 @@ class Rows:
 
     def constant(self, e: n.Expr) -> bool:
         """Whether the full data alone determine `e`."""
-        return all(x.name in self.data for x in n.find_all(e, n.Var)) and not any(
-            isinstance(x, n.Target) or (isinstance(x, n.Call) and x.name.endswith("_rng"))
-            for x in n.walk(e)
-        )
+        random = any(x.name.endswith("_rng") for x in n.find_all(e, n.Call))
+        return names_in(e) <= self.data and not random and not any(n.find_all(e, n.Target))
 
     def of_data(self, e: n.Expr) -> bool:
         """Whether `e` reads data alone, those of one row included."""

@@ -29,6 +29,7 @@ from stancoreset.stan.syntax import (
     constants,
     names_in,
     substituted,
+    without_declarations,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -40,7 +41,6 @@ from stancoreset.stan.weave.sampling import density_call
 __all__ = ["called", "without_densities", "without_partial_sums"]
 
 _Call = n.Call | n.VoidCall
-_LOOPS = n.For | n.ForEach | n.While
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 _DEEPEST = 5  # calls within calls
 
@@ -98,8 +98,7 @@ def _written_out(
     program: n.Program, wanted: Callable[[_Call], bool], *, in_loops: bool = True
 ) -> n.Program:
     blocks = (program.transformed_parameters, program.model)
-    calls = [x for block in blocks for s in block for x in n.walk(s) if isinstance(x, _Call)]
-    if not any(map(wanted, calls)):
+    if not any(wanted(x) for block in blocks for x in n.find_all(block, n.Call, n.VoidCall)):
         return program
     # The target may be incremented in the model block alone, but for functions that do so.
     inline = _Inline(program, lambda call: wanted(call) and call.name[-3:] != "_lp", in_loops)
@@ -191,7 +190,7 @@ class _Inline:
         self.done.append(function)
         names: dict[str, n.Expr] = {}
         held: list[n.Stmt] = []  # vectors that each pass of a loop would compute again
-        again = set().union(*(names_in(s) for s in n.walk(function.body) if isinstance(s, _LOOPS)))
+        again = names_in(n.find_all(function.body, n.For, n.ForEach, n.While))
         for p, a in zip(function.parameters, given, strict=True):
             names[p.name] = a
             if (
@@ -241,8 +240,7 @@ class _Inline:
         aliases = _aliases(body)
         if not aliases:
             return body
-        kept = (_without_declarations(s, aliases.keys()) for s in body)
-        return self.settled([s for s in kept if s is not None], aliases)
+        return self.settled(without_declarations(body, aliases), aliases)
 
     def shorter(self, node: n.Node) -> n.Node | None:
         """``n + 1 - 1`` as n, and ``Y[1:N]`` as Y where Y has N rows."""
@@ -315,20 +313,6 @@ def _statements(program: n.Program) -> Iterator[n.Statement]:
 
 def _with(s: n.Stmt, old: n.Expr, new: n.Expr) -> n.Stmt:
     return n.transform(s, lambda node: new if node is old else None)  # type: ignore[no-any-return]
-
-
-def _without_declarations(s: n.Stmt, names: Container[str]) -> n.Stmt | None:
-    """`s` without the declarations of `names`."""
-    if isinstance(s, n.Decl) and s.name in names:
-        return None
-
-    def change(node: n.Node) -> n.Node | None:
-        if not isinstance(node, n.Block):
-            return None
-        inner = (_without_declarations(x, names) for x in node.body)
-        return replace(node, body=tuple(x for x in inner if x is not None))
-
-    return n.transform(s, change)  # type: ignore[no-any-return]
 
 
 def _added_at_once(body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...]:

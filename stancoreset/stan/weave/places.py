@@ -178,7 +178,7 @@ class _Places(Rewriter):
                 new = self.changed(now.pop(name, None), x.op, own)
                 if new is not None and self.rows[name] == size:
                     now[name] = new
-        leaves = any(isinstance(e, n.Break | n.Continue) for x in body for e in n.walk(x))
+        leaves = any(n.find_all(body, n.Break, n.Continue))
         final = {
             k: v
             for k, v in now.items()

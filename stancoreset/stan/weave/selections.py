@@ -28,6 +28,7 @@ from stancoreset.stan.syntax import (
     names_in,
     rewritten,
     single,
+    without_declarations,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -273,16 +274,10 @@ def _aliases(body: n.Stmt, entry: str) -> set[str]:
 def _renumbered(body: n.Stmt, numbers: Collection[str], by: n.Expr) -> n.Stmt:
     """The body with another expression for the row's number; names for it are gone."""
 
-    def alias(s: n.Node) -> bool:
-        return isinstance(s, n.Decl) and s.name in numbers
-
     def change(e: n.Node) -> n.Node | None:
-        if isinstance(e, n.Block) and any(map(alias, e.body)):
-            kept = tuple(x for x in e.body if not alias(x))
-            return rewritten(replace(e, body=kept), change)
         return by if isinstance(e, n.Var | n.Index) and text(e) in numbers else None
 
-    return rewritten(body, change)
+    return rewritten(n.Block(without_declarations(body_of(body), numbers)), change)
 
 
 def _picks_row(e: n.Node, numbers: Collection[str], rows: Collection[str]) -> bool:
