@@ -122,13 +122,10 @@ class _Cells:
         if not any(self.outcome(x) for x in increments(s)):
             return (s,)
         match s:
-            case n.Block(body=body):
-                if loops and any(isinstance(x, n.Decl) for x in body):
-                    raise DoesNotApplyError  # terms leave the loop
-                return (replace(s, body=self.statements(body, loops)),)
-            case n.If(yes=yes, no=no) if not loops:
-                branches = [n.Block(self.statement(x, loops)) for x in (yes, no) if x is not None]
-                return (replace(s, yes=branches[0], no=branches[1] if no else None),)
+            case n.Block(body=body) if loops and any(isinstance(x, n.Decl) for x in body):
+                raise DoesNotApplyError  # terms leave the loop
+            case n.Block() | n.If() if not loops or isinstance(s, n.Block):
+                return (n.with_parts(s, lambda body: self.statements(body, loops)),)
             case n.If(condition=condition, yes=yes, no=no):
                 if not all(map(self.outcome, increments(s))):
                     raise DoesNotApplyError
