@@ -185,20 +185,17 @@ def _indexed(
     """The names by whose codes each axis of a variable is indexed."""
     tree = program.tree
     body = (*tree.transformed_parameters, *tree.model, *tree.generated_quantities)
-    nodes = [*n.walk(body)]
     codes = dict(names)
-    for node in nodes:  # int j = g[n];
-        if isinstance(node, n.Decl) and node.name not in variables:
-            source = part_of(node.value)
-            if source in names:
-                codes[node.name] = names[source]
+    for declared in n.find_all(body, n.Decl):  # int j = g[n];
+        source = part_of(declared.value)
+        if declared.name not in variables and source in names:
+            codes[declared.name] = names[source]
     found: dict[tuple[str, int], set[Names]] = {}
-    for node in nodes:
-        if isinstance(node, n.Index):
-            for name, axis, index in _axes(node):
-                source = part_of(index)
-                if source in codes:
-                    found.setdefault((name, axis), set()).add(codes[source])
+    for node in n.find_all(body, n.Index):
+        for name, axis, index in _axes(node):
+            source = part_of(index)
+            if source in codes:
+                found.setdefault((name, axis), set()).add(codes[source])
     return found
 
 

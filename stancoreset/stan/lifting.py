@@ -405,13 +405,12 @@ class Lifting:
         An index that is the same for all rows exists if every row reads it: if that is `certain`.
         """
         sizes = {self._index(i): text(size) for i, (_, size) in enumerate(chain.picks)}
-        for x in n.walk(e):
-            if isinstance(x, n.Index):
-                dims = self._dims(bare(x.base))
-                for i, index in enumerate(x.indices):
-                    known = text(dims[i]) if dims is not None and i < len(dims) else ""
-                    if not (isinstance(index, n.All) or self._exists(index, known, sizes, certain)):
-                        return False
+        for x in n.find_all(e, n.Index):
+            dims = self._dims(bare(x.base)) or ()
+            for i, index in enumerate(x.indices):
+                known = text(dims[i]) if i < len(dims) else ""
+                if not (isinstance(index, n.All) or self._exists(index, known, sizes, certain)):
+                    return False
         return True
 
     def _exists(

@@ -90,9 +90,8 @@ class _Groups(Rewriter):
         if names_in(value) & {s.name, name, *inner, *(assigned_names(s) - {name})}:
             return None
         size = own.size.dims[0]
-        for e in n.walk(value):
-            if isinstance(e, n.Index) and not self.as_long(e, group.name, text(size)):
-                return None
+        if not all(self.as_long(e, group.name, text(size)) for e in n.find_all(value, n.Index)):
+            return None
         put = replace(x, target=n.entry(top, group), value=value)
         return n.loop(group.name, size, put, line=x.line)
 

@@ -96,8 +96,8 @@ class _Gathered(Rewriter):
         for loop in (x for x in n.find_all(s, n.For) if counted_to(x)):
             blocks = [x.body for x in n.find_all(loop.body, n.Block)]
             alone = [(x,) for y in n.walk(loop.body) if not isinstance(y, n.Block)
-                     for x in n.children(y) if isinstance(x, n.Assign)]  # fmt: skip
-            for body in (*blocks, *alone, *([(loop.body,)])):
+                     for x in n.parts(y) if isinstance(x, n.Assign)]  # fmt: skip
+            for body in (*blocks, *alone, (loop.body,)):
                 together: list[n.Assign] = []
                 for x in body:
                     if isinstance(x, n.Assign) and self.gathers(x, loop.name):

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from stancoreset.stan.syntax import assigned_names, declarations, names_in, rewritten
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.sampling import ADDING
 from stancoreset.stan.weave.slices import without_unread
 
 __all__ = ["without_local_numbers"]
@@ -38,7 +39,7 @@ class _Numbers:
     model: tuple[n.Stmt, ...]
 
     def __post_init__(self) -> None:
-        below = [*n.walk(self.model)]
+        below = [*n.find_all(self.model, n.Assign, n.Var)]
         scalars = (d for d in declarations(self.model) if not d.type.rank)
         self.declared = Counter(d.name for d in scalars if d.constraint.kind == "none")
         assigned = [x.target for x in below if isinstance(x, n.Assign)]
@@ -83,4 +84,4 @@ def _keeps(name: str, value: n.Expr, after: tuple[n.Stmt, ...]) -> bool:
 
 def _adds(e: n.Expr) -> bool:
     """Whether a value also adds to the target."""
-    return any(isinstance(x, n.Call) and x.name.endswith(("_lp", "_jacobian")) for x in n.walk(e))
+    return any(x.name.endswith(ADDING) for x in n.find_all(e, n.Call))

@@ -82,7 +82,7 @@ def _assigns(s: n.Assign, name: str) -> bool:
 
 
 def _mentions(node: n.Node, name: str) -> int:
-    return sum(isinstance(v, n.Var) and v.name == name for v in n.walk(node))
+    return sum(v.name == name for v in n.find_all(node, n.Var))
 
 
 def _row_axis(s: n.Assign, env: Mapping[str, Dep]) -> int | None:

@@ -299,9 +299,9 @@ class Flow:
     def left_out(self, s: n.Stmt | None) -> Counter[tuple[str, ...]]:
         """Densities of `s` from which Stan leaves out terms without parameters; with their data."""
         found: Counter[tuple[str, ...]] = Counter()
-        for x in n.walk(s) if s else ():
+        for x in n.find_all(s, n.Call, n.Tilde):
             call = density_call(x, self.functions) if isinstance(x, n.Tilde) else x
-            if isinstance(call, n.Call) and (call is not x or is_unnormalised(call)):
+            if call is not x or is_unnormalised(call):
                 data = (text(e) if self.rows.of_data(e) else "" for e in call.args)
                 found[normalised_name(call.name), *data] += not call.user
         return +found  # without a user's own, which leave out nothing
@@ -515,11 +515,8 @@ class Flow:
         """Words for an explanation about numbers in a prior that are computed from rows."""
         found = [
             text(e)
-            for e in n.walk(s)
-            if isinstance(e, n.Call | n.Index)
-            and not e.type.rank
-            and self.rows.constant(e)
-            and self.rows.value(e).stat
+            for e in n.find_all(s, n.Call, n.Index)
+            if not e.type.rank and self.rows.constant(e) and self.rows.value(e).stat
         ]
         kept = [e for e in found if not any(e != other and e in other for other in found)]
         if not kept:
@@ -893,9 +890,9 @@ def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
     What data and the loop's variable alone decide is told last.
     """
     found: list[tuple[bool, str]] = []
-    for e in n.walk(body):
-        for index in e.indices if isinstance(e, n.Index) else ():
+    for e in n.find_all(body, n.Index):
+        for index in e.indices:
             inner = single(index)
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
-                found.append((names_in(e) <= data | {loop}, text(e)))  # type: ignore[arg-type]
+                found.append((names_in(e) <= data | {loop}, text(e)))
     return min(found, default=(False, ""))[1]

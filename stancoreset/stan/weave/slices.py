@@ -34,9 +34,8 @@ def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
 def _reads(s: n.Stmt) -> Iterator[tuple[str, set[str]]]:
     """Variables, and the names that their values and declared sizes and bounds depend on."""
     yield from assignments(s, names_in)
-    for d in n.walk(s):
-        if isinstance(d, n.Decl):
-            yield d.name, names_in(d.size) | names_in(d.constraint)
+    for d in n.find_all(s, n.Decl):
+        yield d.name, names_in(d.size) | names_in(d.constraint)
 
 
 def _given(s: n.Stmt) -> set[str]:
@@ -106,7 +105,7 @@ def without_unread(draft: Draft) -> Draft:
     model = program.model
     names = {d.name for d in declarations(model) if d.constraint.kind == "none"}
     for s in n.find_all(model, n.Decl, n.Assign):
-        if any(isinstance(e, n.Call) and e.name.endswith("_lp") for e in n.walk(s)):
+        if any(e.name.endswith("_lp") for e in n.find_all(s, n.Call)):
             names -= {s.name} if isinstance(s, n.Decl) else assigned_names(s)  # adds to the target
     while (left := tuple(_unread(model, names))) != model:
         model = left
