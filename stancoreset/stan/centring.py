@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from stancoreset.stan.located import Located, located
 from stancoreset.stan.shifts import Shift, Shifted, Shifts, indexed, is_free, regression
-from stancoreset.stan.syntax import Names, bare, printer
+from stancoreset.stan.syntax import Names, bare, printer, substituted
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["Centring", "Effects", "centring"]
@@ -47,7 +47,6 @@ _SCALED_BY = {
     "vector": ("vector",),
     "matrix": ("vector", "matrix"),
 }
-_DIAGONAL = ("diag_pre_multiply", "diag_post_multiply")
 # Standard deviation of the log of each diagonal element of a Cholesky factor below which its
 # effects move: they are then less than twice as wide in one draw as in most others.
 _KNOWN = 0.3
@@ -352,17 +351,16 @@ def _of_product(product: n.Binary | n.Call, parameters: Mapping[str, n.Decl]) ->
 def _products(program: n.Program) -> Iterator[n.Binary | n.Call]:
     """All products of parameters, also those in functions that return one expression."""
     functions = {f.name: f for f in program.functions if f.body is not None}
-    for s in (*program.transformed_parameters, *program.model):
-        for node in n.walk(s):
-            here: Iterable[n.Node] = (node,)
-            if isinstance(node, n.Call) and node.name in functions:
-                here = _returned(functions[node.name], node.args)
-            yield from (
-                x
-                for x in here
-                if (isinstance(x, n.Binary) and x.op in ("*", ".*"))
-                or (isinstance(x, n.Call) and x.name in _DIAGONAL)
-            )
+    for node in n.find_all((*program.transformed_parameters, *program.model), n.Call, n.Binary):
+        here: Iterable[n.Node] = (node,)
+        if isinstance(node, n.Call) and node.name in functions:
+            here = _returned(functions[node.name], node.args)
+        for x in here:
+            match x:
+                case n.Binary(op="*" | ".*"):
+                    yield x
+                case n.Call(name="diag_pre_multiply" | "diag_post_multiply"):
+                    yield x
 
 
 def _returned(function: n.FunDef, args: tuple[n.Expr, ...]) -> Iterator[n.Node]:
@@ -370,10 +368,7 @@ def _returned(function: n.FunDef, args: tuple[n.Expr, ...]) -> Iterator[n.Node]:
     body = function.body.body if isinstance(function.body, n.Block) else ()
     if len(body) == 1 and isinstance(body[0], n.Return) and body[0].value is not None:
         given = dict(zip((p.name for p in function.parameters), args, strict=True))
-        value = n.transform(
-            body[0].value, lambda x: given.get(x.name) if isinstance(x, n.Var) else None
-        )
-        yield from n.walk(value)
+        yield from n.walk(substituted(body[0].value, given))
 
 
 def _scaled(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) -> Effects | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from stancoreset.errors import ProgramError
 from stancoreset.stan.data import declared
-from stancoreset.stan.syntax import bare, derived, expression, names_in
+from stancoreset.stan.syntax import bare, derived, expression, name_of, names_in
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = [
@@ -36,11 +36,6 @@ _WHAT_TO_WRITE = """\
 def has_size(size: n.Expr, obs: str) -> bool:
     """Whether a size is, or is computed from, the number of observations."""
     return obs in names_in(size)
-
-
-def _is(size: n.Expr, obs: str) -> bool:
-    inner = bare(size)
-    return isinstance(inner, n.Var) and inner.name == obs
 
 
 def _at(decl: n.Decl) -> str:
@@ -91,8 +86,8 @@ def observation_axes(data: Sequence[n.Decl], obs: str) -> dict[str, int]:
     axes: dict[str, int] = {}
     for decl in data:
         _refuse_tuples_of_rows(decl, obs)
-        found = [axis for axis, size in enumerate(decl.size.dims) if _is(size, obs)]
-        computed = [s for s in decl.size.dims if has_size(s, obs) and not _is(s, obs)]
+        found = [axis for axis, size in enumerate(decl.size.dims) if name_of(bare(size)) == obs]
+        computed = [s for s in decl.size.dims if has_size(s, obs) and name_of(bare(s)) != obs]
         if computed:
             raise ProgramError(
                 f"the size {expression(computed[0])} of data variable {_at(decl)} is computed from "
@@ -165,7 +160,7 @@ def _require_log_lik(tree: n.Program, obs: str) -> None:
         raise ProgramError(f"the program has no `{LOG_LIK}`; {wanted}")
     decl = found[0]
     one_per_row = decl.type.rank == 1 and decl.type.base in ("vector", "row_vector", "real")
-    if not one_per_row or not _is(decl.size.dims[0], obs):
+    if not one_per_row or name_of(bare(decl.size.dims[0])) != obs:
         raise ProgramError(f"{_at(decl)} is not one number per row; {wanted}")
 
 
@@ -205,7 +200,7 @@ def _refuse_reductions(tree: n.Program, obs: str, rows: Mapping[str, int]) -> No
         decl = decls[name]
         if name not in from_rows or name in weighted:
             continue
-        if not any(_is(size, obs) for size in decl.size.dims):
+        if not any(name_of(bare(size)) == obs for size in decl.size.dims):
             raise ProgramError(
                 f"transformed data {_at(decl)} are computed from data rows but have no element "
                 f"per row ([{obs}]): they would change when rows are left out; compute them on all "

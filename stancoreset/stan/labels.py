@@ -18,7 +18,7 @@ from typing import Any
 from stancoreset.checks import near_misses
 from stancoreset.errors import OptionError
 from stancoreset.stan.data import Scope, evaluate_int
-from stancoreset.stan.syntax import StanProgram, bare, expression
+from stancoreset.stan.syntax import StanProgram, bare, expression, part_of
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["Labels", "NamedData", "Names", "labels_of", "names_of", "require_fitting"]
@@ -185,28 +185,18 @@ def _indexed(
     """The names by whose codes each axis of a variable is indexed."""
     tree = program.tree
     body = (*tree.transformed_parameters, *tree.model, *tree.generated_quantities)
-    nodes = [node for statement in body for node in n.walk(statement)]
     codes = dict(names)
-    for node in nodes:  # int j = g[n];
-        if isinstance(node, n.Decl) and node.name not in variables:
-            source = _source(node.value)
-            if source in names:
-                codes[node.name] = names[source]
+    for declared in n.find_all(body, n.Decl):  # int j = g[n];
+        source = part_of(declared.value)
+        if declared.name not in variables and source in names:
+            codes[declared.name] = names[source]
     found: dict[tuple[str, int], set[Names]] = {}
-    for node in nodes:
-        if isinstance(node, n.Index):
-            for name, axis, index in _axes(node):
-                source = _source(index)
-                if source in codes:
-                    found.setdefault((name, axis), set()).add(codes[source])
+    for node in n.find_all(body, n.Index):
+        for name, axis, index in _axes(node):
+            source = part_of(index)
+            if source in codes:
+                found.setdefault((name, axis), set()).add(codes[source])
     return found
-
-
-def _source(e: n.Expr | None) -> str:
-    """The variable that an expression is, or is an element of: ``g`` for ``g[n]``."""
-    while isinstance(e, n.Paren | n.Index):
-        e = e.arg if isinstance(e, n.Paren) else e.base
-    return e.name if isinstance(e, n.Var) else ""
 
 
 def _axes(e: n.Index) -> Iterator[tuple[str, int, n.Expr]]:

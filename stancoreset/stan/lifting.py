@@ -20,9 +20,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import Names, bare, names_in, rewritten
+from stancoreset.stan.syntax import (
+    Names,
+    bare,
+    name_of,
+    names_in,
+    outside_indices,
+    picks_one,
+    rewritten,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave import DoesNotApplyError, entry_of
 
 __all__ = ["Lift", "Lifting"]
 
@@ -39,7 +48,6 @@ _ABOVE_ZERO = frozenset(
 )
 # Functions of whole containers, and the argument whose shape their value has.
 _SHAPED = {"diag_pre_multiply": 1, "diag_post_multiply": 0, "cumulative_sum": 0, "softmax": 0}
-_BY_ENTRY = {".*": "*", "./": "/", ".^": "^"}
 _PRODUCTS = ("*", ".*", "/", "./")
 _OPERATORS = (*_PRODUCTS, "+", "-", "^", ".^")
 
@@ -170,23 +178,17 @@ class Lifting:
         return tuple(self._statement(s, _Place(frozenset(self.rows))) for s in body)
 
     def _statement(self, s: n.Stmt, place: _Place) -> n.Stmt:
+        if not n.parts(s):
+            about_rows = names_in(s) & self.rows
+            return rewritten(s, lambda node: self._replaced(node, place)) if about_rows else s
         match s:
-            case n.For(name=name, upper=upper, body=body):
-                runs = isinstance(upper, n.Var) and upper.name in self.counts
-                return replace(s, body=self._statement(body, place.within(name, certain=runs)))
-            case n.ForEach(name=name, body=body):
-                return replace(s, body=self._statement(body, place.within(name)))
-            case n.While(body=body):
-                return replace(s, body=self._statement(body, place.within()))
-            case n.If(yes=yes, no=no):
-                inside = place.within()
-                other = None if no is None else self._statement(no, inside)
-                return replace(s, yes=self._statement(yes, inside), no=other)
-            case n.Block(body=parts) | n.Profile(body=parts):
-                return replace(s, body=tuple(self._statement(x, place) for x in parts))
-        if not names_in(s) & self.rows:
-            return s
-        return rewritten(s, lambda node: self._replaced(node, place))
+            case n.For(name=name, upper=upper):
+                place = place.within(name, certain=name_of(upper) in self.counts)
+            case n.ForEach(name=name):
+                place = place.within(name)
+            case n.While() | n.If():
+                place = place.within()
+        return n.with_parts(s, lambda body: [self._statement(x, place) for x in body])
 
     def _inside(self, e: n.Expr, place: _Place) -> n.Expr:
         """An expression with the products in it lifted."""
@@ -231,14 +233,14 @@ class Lifting:
         parts: dict[int, n.Expr] = {}
         for i, (factor, _) in enumerate(factors):
             entry = _entry(factor, many) if many else factor
-            entry = None if entry is None else _at(entry, index)
+            entry = None if entry is None else _with_indices(entry, index)
             if entry is not None and self._is_parameter(entry):
                 parts[i] = entry
         none: tuple[set[int], n.Expr] = set(), factors[0][0]
-        used = set().union(*map(names_in, parts.values())) & self.front.keys()
+        used = names_in(parts.values()) & self.front.keys()
         if chain.name not in used or len(used) < 2 or len(parts) < min(2, len(factors)):
             with_parameters = [f for f, _ in factors if names_in(f) & self.front.keys()]
-            by_index = not any(_values(f) & place.outer for f in with_parameters)
+            by_index = not any(outside_indices(f) & place.outer for f in with_parameters)
             if chain.picks and by_index and len(with_parameters) > 1:
                 why.append("its factors have no index in common, or are not finite everywhere")
             return none
@@ -247,7 +249,7 @@ class Lifting:
             return none
         largest = max((factors[i][0] for i in parts), key=lambda e: e.type.rank)
         kind = n.REAL if many else largest.type
-        shape = self._shape(_at(largest, index)) if kind.rank else ()
+        shape = self._shape(_with_indices(largest, index)) if kind.rank else ()
         if shape is None or sorted(map(text, shape)) != sorted(map(text, chain.shape)):
             why.append("it has other dimensions than its factors")
             return none
@@ -271,7 +273,7 @@ class Lifting:
             picked = tuple(n.Single(e) for e, _ in chain.picks)
             reader = n.Index(reader, picked, type=n.VECTOR if many else kind)
         if many and any(factors[i][0].type.base == "row_vector" for i in parts):
-            reader = n.Transpose(reader, type=n.Type("row_vector"))
+            reader = n.Transpose(reader, type=n.ROW_VECTOR)
         return set(parts), reader
 
     def _lift(
@@ -349,7 +351,7 @@ class Lifting:
         while isinstance(e, n.Index):
             indices[:0] = e.indices
             e = bare(e.base)
-            if isinstance(e, n.Index) and not all(map(_is_one, e.indices)):
+            if isinstance(e, n.Index) and not all(map(picks_one, e.indices)):
                 return None
         if not isinstance(e, n.Var) or e.name not in self.front:
             return None
@@ -403,13 +405,12 @@ class Lifting:
         An index that is the same for all rows exists if every row reads it: if that is `certain`.
         """
         sizes = {self._index(i): text(size) for i, (_, size) in enumerate(chain.picks)}
-        for x in n.walk(e):
-            if isinstance(x, n.Index):
-                dims = self._dims(bare(x.base))
-                for i, index in enumerate(x.indices):
-                    known = text(dims[i]) if dims is not None and i < len(dims) else ""
-                    if not (isinstance(index, n.All) or self._exists(index, known, sizes, certain)):
-                        return False
+        for x in n.find_all(e, n.Index):
+            dims = self._dims(bare(x.base)) or ()
+            for i, index in enumerate(x.indices):
+                known = text(dims[i]) if i < len(dims) else ""
+                if not (isinstance(index, n.All) or self._exists(index, known, sizes, certain)):
+                    return False
         return True
 
     def _exists(
@@ -433,7 +434,7 @@ class Lifting:
             case n.Var(name=name):
                 decl = self.front.get(name) or self.data.get(name)
                 return None if decl is None else decl.size.dims
-            case n.Index(base=base, indices=indices) if all(map(_is_one, indices)):
+            case n.Index(base=base, indices=indices) if all(map(picks_one, indices)):
                 dims = self._dims(bare(base))
                 return None if dims is None else dims[len(indices) :]
         return None
@@ -528,23 +529,11 @@ def _is_linear(e: n.Node, name: str) -> bool:
     return False
 
 
-def _values(e: n.Node) -> set[str]:
-    """Names of variables, without those in indices."""
-    if isinstance(e, n.Var):
-        return {e.name}
-    below = (e.base,) if isinstance(e, n.Index) else n.children(e)
-    return set().union(*map(_values, below))
-
-
-def _is_one(i: n.Indexing) -> bool:
-    return isinstance(i, n.Single) and not i.index.type.array
-
-
 def _in_order(e: n.Node) -> Iterator[str]:
-    return (x.name for x in n.walk(e) if isinstance(x, n.Var))
+    return (x.name for x in n.find_all(e, n.Var))
 
 
-def _at(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
+def _with_indices(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
     """An expression with index variables in the place of indices."""
 
     def change(x: n.Node) -> n.Node | None:
@@ -562,33 +551,27 @@ def _entry(e: n.Expr, many: str) -> n.Expr | None:
 
     The entry keeps the indices; None if the vector is computed in another way.
     """
-    if not e.type.rank:
-        return None if many in map(text, _singles(e)) else e
-    match e:
-        case (
-            n.Paren(arg=arg)
-            | n.Transpose(arg=arg)
-            | n.Call(name="to_vector" | "to_row_vector", args=(arg,))
-        ):
-            return _entry(arg, many)
-        case n.Unary(arg=arg):
-            inner = _entry(arg, many)
-            return None if inner is None else replace(e, arg=inner, type=n.REAL)
-        case n.Binary(op=op, left=left, right=right) if op in _OPERATORS:
-            numbers = "." in op or op in "+-" or not (op == "/" and right.type.rank)
-            if _is_matrix_product(e) or not numbers:
+
+    def leaf(e: n.Expr) -> n.Expr | None:
+        at_many = many in map(text, _singles(e))
+        match e:
+            case _ if not e.type.rank and not at_many:
+                return e
+            case n.Paren(arg=arg):
+                return entry_of(arg, leaf)
+            case n.Index() if e.type.rank == 1 and at_many:
+                return replace(e, type=n.REAL)
+            case n.Unary() | n.Transpose() | n.Binary() if e.type.rank:
                 return None
-            a, b = _entry(left, many), _entry(right, many)
-            if a is None or b is None:
+            case n.Call(name=name) if e.type.rank and name in _FINITE | _FINITE_ABOVE_ZERO:
                 return None
-            return n.Binary(a, _BY_ENTRY.get(op, op), b, type=n.REAL)
-        case n.Call(name=name, args=(arg,)) if name in _FINITE | _FINITE_ABOVE_ZERO:
-            inner = _entry(arg, many)
-            return None if inner is None else replace(e, args=(inner,), type=n.REAL)
-        case n.Index() if e.type.rank == 1 and many in map(text, _singles(e)):
-            return replace(e, type=n.REAL)
-    return None
+        raise DoesNotApplyError
+
+    try:
+        return entry_of(e, leaf)
+    except DoesNotApplyError:
+        return None
 
 
 def _singles(e: n.Node) -> Iterator[n.Expr]:
-    return (bare(x.index) for x in n.walk(e) if isinstance(x, n.Single))
+    return (bare(x.index) for x in n.find_all(e, n.Single))

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -36,12 +35,14 @@ from stancoreset.stan.syntax import (
     bare,
     derived,
     names_in,
+    own_nodes,
+    part_of,
     printer,
     sources,
     target_vars,
 )
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import around, needed, suffix
+from stancoreset.stan.weave import filtered, needed, suffix
 from stancoreset.stan.weighted import WeightedProgram
 
 __all__ = [
@@ -235,11 +236,9 @@ def may_be_infinite(weighted: WeightedProgram, likelihood: Likelihood) -> bool:
     tree = weighted.program.tree
     names = {d.name for d in likelihood.seen} - {d.name for d in tree.parameters}
     body = (*tree.transformed_data, *tree.transformed_parameters, *likelihood.local)
-    nodes = [node for s in needed(body, names) for node in n.walk(s)]
+    found = n.find_all(needed(body, names), n.Call, n.Binary)
     return any(
-        (isinstance(node, n.Call) and node.name in _WITH_POLES)
-        or (isinstance(node, n.Binary) and node.op in ("/", "./"))
-        for node in nodes
+        x.name in _WITH_POLES if isinstance(x, n.Call) else x.op in ("/", "./") for x in found
     )
 
 
@@ -308,7 +307,7 @@ class _Cut:
     def _search(self, behind: frozenset[str], refused: Mapping[str, str]) -> Lifting:
         """A search for products of variables that keep their values in the model block."""
         tree, rows = self.tree, self._behind(behind)
-        changed = set().union(*map(assigned_names, tree.model))
+        changed = assigned_names(tree.model)
         front = {d.name: d for d in tree.parameters}
         computed = derived(self._steps, set(front)) - rows - changed
         front |= {name: d for name, d in self._computed.items() if name in computed}
@@ -361,18 +360,19 @@ class _Cut:
         """Names in front of the cut that depend on parameters and are read behind it."""
         parameters = {d.name for d in self.tree.parameters}
         front = (parameters | derived(self._steps, parameters)) - rows
-        pairs = chain.from_iterable(assignments(s, names_in) for s in self._steps)
-        read = set().union(*(used for name, used in pairs if name in rows))
-        read |= set().union(*(names for _, names in _terms(self.tree.model, rows)))
-        return read & front
+        read = set().union(*(used for name, used in self._pairs if name in rows))
+        return (read | _about(self.tree.model, rows)) & front
 
     @property
     def read(self) -> set[str]:
         """Parameters that statements about rows depend on."""
-        rows = self._behind(frozenset())
-        wanted = set().union(*(names for _, names in _terms(self.tree.model, rows)))
-        pairs = [pair for s in self._steps for pair in assignments(s, names_in)]
-        return sources(pairs, wanted) & {d.name for d in self.tree.parameters}
+        wanted = _about(self.tree.model, self._behind(frozenset()))
+        return sources(self._pairs, wanted) & {d.name for d in self.tree.parameters}
+
+    @property
+    def _pairs(self) -> list[tuple[str, set[str]]]:
+        """Variables that are given values, and names that these depend on, sizes included."""
+        return [pair for s in self._steps for pair in assignments(s, names_in)]
 
     def _can_be_declared(self, decl: n.Decl | None) -> bool:
         """Whether a variable can be a parameter: real, of a size and bounds known from data."""
@@ -398,15 +398,14 @@ class _Cut:
         if free and (name in self._restricted or self._curved({name})):
             return True
         others = border - {name}
-        pairs = [p for s in self._steps for p in assignments(s, names_in) if p[0] not in others]
+        pairs = [pair for pair in self._pairs if pair[0] not in others]
         parameters = {d.name for d in self.tree.parameters}
         return not sources(pairs, {name}) & (parameters - others)
 
     def _likelihood(self, seen: tuple[n.Decl, ...], rows: set[str]) -> Likelihood:
         tree, names = self.tree, {d.name for d in seen}
-        wanted = set().union(*(used for _, used in _terms(tree.model, rows)))
-        pairs = [pair for s in self._steps for pair in assignments(s, names_in)]
-        pairs = [pair for pair in pairs if pair[0] not in names]
+        wanted = _about(tree.model, rows)
+        pairs = [pair for pair in self._pairs if pair[0] not in names]
         live = sources(pairs, wanted | {self.weighted.log_lik}) - names
         program = replace(
             tree,
@@ -458,7 +457,7 @@ def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]
 
     `users` has the positions of such arguments of the program's own functions.
     """
-    for node in chain.from_iterable(n.walk(s) for s in body if s is not None):
+    for node in n.walk(body):
         match node:
             case n.Call(name=called, args=args):
                 name = suffix(called)[0]
@@ -471,17 +470,9 @@ def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]
         elif name in _LAST_IS_COVARIANCE:
             yield from names_in(args[-1])
         elif name in _OF_SIMPLEX:
-            yield from _base(args[-1])
+            yield part_of(args[-1])
         for place in users.get(name, ()):
             yield from names_in(args[place])
-
-
-def _base(value: n.Expr) -> set[str]:
-    """The variable of which a value is an element or a part."""
-    value = bare(value)
-    while isinstance(value, n.Index):
-        value = bare(value.base)
-    return {value.name} if isinstance(value, n.Var) else set()
 
 
 def _as_parameter(decl: n.Decl) -> n.Decl:
@@ -490,41 +481,31 @@ def _as_parameter(decl: n.Decl) -> n.Decl:
     return replace(decl, constraint=constraint, value=None)
 
 
-def _terms(
+def _about(
     body: Iterable[n.Stmt], rows: set[str], context: frozenset[str] = frozenset()
-) -> Iterator[tuple[n.Stmt, set[str]]]:
-    """Statements about rows that act by themselves, each with all names that it depends on."""
+) -> set[str]:
+    """All names on which statements about rows depend that act by themselves."""
+    found: set[str] = set()
     for s in body:
         if isinstance(s, n.Tilde | n.TargetAdd | n.VoidCall | n.Message):
             names = names_in(s) | context
-            if names & rows:
-                yield s, names
-        elif not isinstance(s, n.Assign | n.Decl):
-            inner = [c for c in n.children(s) if isinstance(c, n.Statement)]
-            yield from _terms(inner, rows, _context(s, context))
+            found |= names if names & rows else set()
+        else:
+            found |= _about(n.parts(s), rows, context | names_in(own_nodes(s)))
+    return found
 
 
-def _context(s: n.Stmt, context: frozenset[str]) -> frozenset[str]:
-    """Names that decide whether and how often the parts of a statement run."""
-    outside = (c for c in n.children(s) if not isinstance(c, n.Statement))
-    return context.union(*map(names_in, outside))
-
-
-def _kept(
-    body: Iterable[n.Stmt], live: set[str], rows: set[str], context: frozenset[str] = frozenset()
-) -> list[n.Stmt]:
+def _kept(body: Iterable[n.Stmt], live: set[str], rows: set[str]) -> list[n.Stmt]:
     """The statements that compute `live` variables or are about rows."""
-    out: list[n.Stmt] = []
-    for s in body:
+
+    def keep(s: n.Stmt, context: frozenset[str]) -> bool:
         match s:
-            case n.Decl():
-                out += [s] if s.name in live else []
+            case n.Decl(name=name):
+                return name in live
             case n.Assign():
-                out += [s] if {v.name for v in target_vars(s.target)} & live else []
+                return bool(assigned_names(s) & live)
             case n.Tilde() | n.TargetAdd() | n.VoidCall() | n.Message():
-                out += [s] if (names_in(s) | context) & rows else []
-            case _:
-                inside = partial(_kept, live=live, rows=rows, context=_context(s, context))
-                parts = around(s, inside)
-                out += [s] if parts is None else parts
-    return out
+                return bool((names_in(s) | context) & rows)
+        return True
+
+    return filtered(body, keep)

@@ -48,8 +48,6 @@ _CORRELATED = {
 # Functions that are positive where their arguments are.
 _POSITIVE = ("sqrt", "square", "inv", "inv_sqrt", "inv_square", "pow", "rep_vector", "to_vector")
 _DENSITIES = ("_lpdf", "_lupdf")
-# Statements by which a loop leaves some of its priors out.
-_LEAVING = (n.Break, n.Continue)
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,7 @@ def located(program: n.Program, moved: set[str]) -> tuple[Located, ...]:
     found: dict[str, Located] = {}
     for one in search.run():
         found.setdefault(one.name, one)
-    nodes = [x for s in program.model for x in n.walk(s)]
+    nodes = [*n.walk(program.model)]
     found = {name: one for name, one in found.items() if nodes.count(one.prior) == 1}
     order: list[Located] = []
     while True:
@@ -202,7 +200,7 @@ class _Search:
             case n.Block(body=body) | n.Profile(body=body):
                 for inner in body:
                     yield from self.statement(inner, loops)
-            case n.For(body=body) if not any(isinstance(x, _LEAVING) for x in n.walk(body)):
+            case n.For(body=body) if not any(n.find_all(body, n.Break, n.Continue)):
                 yield from self.statement(body, (*loops, s))
             case n.Tilde(arg=a, distribution=name, args=args, truncated=False):
                 density = n.Call(f"{name}_lupdf", (a, *args))
@@ -232,7 +230,7 @@ class _Search:
             i = n.integer(self.names.fresh("i"))
             size = n.call("size", effects, kind=n.INT)
             loops, effects = (*loops, n.loop(i.name, size)), unchained(n.entry(effects, i))
-            mean, scale = (_entry(e, i, effects.type) for e in (mean, scale))
+            mean, scale = (_entry_of_one(e, i, effects.type) for e in (mean, scale))
         one = Located(_variable(effects).name, loops, effects, mean, scale, node, density)
         if self.fits(one):
             yield one
@@ -269,7 +267,7 @@ class _Search:
         if not names_in(one.scale) & self.parameters.keys() or not self.is_positive(one.scale):
             return False
         kind, shapes = one.effects.type, [e.type for e in (one.mean, one.scale)]
-        calls = (x.name for e in (one.mean, one.scale) for x in n.walk(e) if isinstance(x, n.Call))
+        calls = (x.name for e in (one.mean, one.scale) for x in n.find_all(e, n.Call))
         if kind.array or any(t.array for t in shapes) or any(c.endswith("_lp") for c in calls):
             return False
         if kind.base in ("vector", "row_vector"):
@@ -318,7 +316,7 @@ def _diagonal(spread: n.Expr, function: str) -> n.Expr | None:
     return None
 
 
-def _entry(e: n.Expr, i: n.Expr, kind: n.Type) -> n.Expr:
+def _entry_of_one(e: n.Expr, i: n.Expr, kind: n.Type) -> n.Expr:
     """The i-th entry of an expression for an array of effects; one that all share is unchanged."""
     return n.entry(e, i) if e.type.rank > kind.rank else e
 

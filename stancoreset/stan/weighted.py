@@ -146,13 +146,8 @@ class WeightedProgram:
         """Variables in conditions, which may say where another is not read."""
         tree = self.program.tree
         body = (*tree.transformed_parameters, *tree.model)
-        conditions = (
-            node.condition
-            for statement in body
-            for node in n.walk(statement)
-            if isinstance(node, n.If | n.Ternary)
-        )
-        return frozenset(v.name for c in conditions for v in n.walk(c) if isinstance(v, n.Var))
+        conditions = (x.condition for x in n.find_all(body, n.If, n.Ternary))
+        return frozenset(names_in(conditions))
 
     # Data ------------------------------------------------------------------------------
 

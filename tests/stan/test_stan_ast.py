@@ -12,7 +12,7 @@ import pytest
 from ready_programs import MODELS, NAMES
 
 from stancoreset.errors import CompileError, EngineNotFoundError, ProgramError
-from stancoreset.stan.syntax import nodes, printer, stanc
+from stancoreset.stan.syntax import from_first, nodes, outside_indices, part_of, printer, stanc
 from stancoreset.stan.syntax import parser as ast
 
 EVERYTHING = """\
@@ -311,3 +311,57 @@ def test_stanc_comes_from_cmdstan_first_then_newest_of_packages(tmp_path, monkey
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EngineNotFoundError, match=r"stancoreset\[embedded\]"):
         stanc.find_stanc()
+
+
+# ---- walks through the tree --------------------------------------------------------------------
+
+
+def test_nodes_of_some_kinds_are_those_of_the_walk():
+    tree = ast.parse(EVERYTHING)
+    found = [*nodes.find_all(tree, nodes.For, nodes.Decl)]
+    assert found == [x for x in nodes.walk(tree) if isinstance(x, nodes.For | nodes.Decl)]
+    assert {type(x) for x in found} == {nodes.For, nodes.Decl}
+    several = [*nodes.find_all((tree.model[0], None, tree.parameters[0]), nodes.Node)]
+    assert several == [*nodes.walk(tree.model[0]), *nodes.walk(tree.parameters[0])]
+    assert [*nodes.walk(None)] == []
+
+
+def test_a_tree_is_itself_where_nothing_changes():
+    for x in nodes.walk(ast.parse(EVERYTHING)):
+        assert nodes.with_children(x, lambda child: child) is x
+        assert nodes.transform(x, lambda child: None) is x
+        if isinstance(x, nodes.Statement) and not isinstance(x, nodes.FunDef):
+            assert nodes.with_parts(x, lambda body: body) == x
+            assert bool(nodes.parts(x)) == (nodes.with_parts(x, lambda body: ()) != x)
+
+
+def test_several_statements_for_one_become_a_block():
+    tree = ast.parse("model { for (i in 1:3) { target += i; } if (1) target += 2; else ; }")
+    twice = [nodes.with_parts(s, lambda body: (*body, *body)) for s in tree.model]
+    text = " ".join(printer.program(nodes.Program(model=tuple(twice))).split())
+    assert text == (
+        "model { for (i in 1 : 3) { { target += i; } { target += i; } } "
+        "if (1) { { target += 2; } { target += 2; } } else { { ; } { ; } } }"
+    )
+
+
+X, Y, K = (nodes.Var(name) for name in "xyk")
+ALL, ONE = nodes.All(), nodes.Single(K)
+
+
+@pytest.mark.parametrize(
+    ("e", "part", "first", "outside"),
+    [
+        (X, "x", X, {"x"}),
+        (nodes.Index(nodes.Paren(nodes.Index(X, (ALL,))), (ONE,)), "x", None, {"x"}),
+        (nodes.Index(X, (nodes.Between(nodes.ONE, Y),)), "x", X, {"x"}),
+        (nodes.Index(X, (nodes.Between(K, Y),)), "x", None, {"x"}),
+        (nodes.Index(X, (nodes.To(Y), ALL)), "x", None, {"x"}),
+        (nodes.Index(nodes.call("f", X), (nodes.To(Y),)), "", nodes.call("f", X), {"x"}),
+        (nodes.plus(X, nodes.Index(Y, (ONE,))), "", None, {"x", "y"}),
+    ],
+)
+def test_parts_of_variables(e, part, first, outside):
+    assert part_of(e) == part
+    assert from_first(e) == (e if first is None else first)
+    assert outside_indices(e) == outside

@@ -224,12 +224,9 @@ def _expected_words(decl: n.Decl, sizes: Sequence[int | None], scope: Scope) -> 
         return f"a single number: it is declared as {declared(decl)} (line {decl.line})"
     shape = ", ".join("?" if s is None else str(s) for s in sizes)
     named = {
-        node.name: int(scope.values[node.name].item())
-        for size in decl.size.dims
-        for node in n.walk(size)
-        if isinstance(node, n.Var)
-        and node.name in scope.values
-        and scope.values[node.name].size == 1
+        v.name: int(scope.values[v.name].item())
+        for v in n.find_all(decl.size.dims, n.Var)
+        if v.name in scope.values and scope.values[v.name].size == 1
     }
     values = ", ".join(f"{name} = {value}" for name, value in named.items())
     comma = "," if len(sizes) == 1 else ""

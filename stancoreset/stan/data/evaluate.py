@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from stancoreset.errors import ProgramError
-from stancoreset.stan.syntax import expression
+from stancoreset.stan.syntax import expression, times_assigned
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["Scope", "evaluate_int", "evaluate_number"]
@@ -150,26 +150,15 @@ def evaluate_int(scope: Scope, e: n.Expr) -> int | None:
 def _definitions(statements: Sequence[n.Stmt]) -> dict[str, n.Expr]:
     """Variables whose one and only assignment is unconditional and whole."""
     found: dict[str, n.Expr] = {}
-    assigned: dict[str, int] = {}
     for statement in statements:
-        if isinstance(statement, n.Decl) and statement.value is not None:
-            found[statement.name] = statement.value
-        for node in n.walk(statement):
-            if isinstance(node, n.Decl) and node.value is not None:
-                assigned[node.name] = assigned.get(node.name, 0) + 1
-            elif isinstance(node, n.Assign):
-                target = node.target
-                while isinstance(target, n.Index | n.TupleItem):
-                    target = target.base
-                if isinstance(target, n.Var):
-                    assigned[target.name] = assigned.get(target.name, 0) + 1
-        if (
-            isinstance(statement, n.Assign)
-            and statement.op == "="
-            and isinstance(statement.target, n.Var)
-        ):
-            found[statement.target.name] = statement.value
-    return {name: value for name, value in found.items() if assigned[name] == 1}
+        match statement:
+            case n.Decl(name=name, value=n.Expression() as value):
+                found[name] = value
+            case n.Assign(target=n.Var(name=name), op="=", value=value):
+                found[name] = value
+    given = times_assigned(statements)
+    given.update(d.name for d in n.find_all(statements, n.Decl) if d.value is not None)
+    return {name: value for name, value in found.items() if given[name] == 1}
 
 
 def _refusal(e: n.Expr) -> ProgramError:

@@ -58,7 +58,7 @@ def source_lines(draft: n.Program, source: str, include_paths: Sequence[str]) ->
         if starts >= 0:
             lines[starts] = last
         i += 1
-    count = max((s.number for s in n.walk(draft) if isinstance(s, n.Statement)), default=-1) + 1
+    count = max((s.number for s in n.find_all(draft, n.Statement)), default=-1) + 1
     # The braces around a loop's body are a statement too, on the line of the loop.
     found = [0] * count
     for k in range(count):

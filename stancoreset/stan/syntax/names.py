@@ -8,44 +8,10 @@ from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["Names"]
 
-_RESERVED = frozenset(
-    [
-        "for",
-        "in",
-        "while",
-        "repeat",
-        "until",
-        "if",
-        "then",
-        "else",
-        "true",
-        "false",
-        "target",
-        "functions",
-        "model",
-        "data",
-        "parameters",
-        "quantities",
-        "transformed",
-        "generated",
-        "profile",
-        "return",
-        "break",
-        "continue",
-        "int",
-        "real",
-        "complex",
-        "vector",
-        "row_vector",
-        "matrix",
-        "array",
-        "tuple",
-        "void",
-        "lower",
-        "upper",
-        "offset",
-        "multiplier",
-    ]
+_RESERVED = (
+    "for in while repeat until if then else true false target functions model data parameters "
+    "quantities transformed generated profile return break continue int real complex vector "
+    "row_vector matrix array tuple void lower upper offset multiplier"
 )
 
 
@@ -56,7 +22,7 @@ class Names:
     """
 
     def __init__(self, program: n.Program) -> None:
-        self.used = set(_RESERVED)
+        self.used = set(_RESERVED.split())
         kept = (
             *program.functions, *program.data, *program.transformed_data, *program.parameters,
             *program.transformed_parameters, *program.model,

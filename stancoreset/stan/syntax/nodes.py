@@ -7,16 +7,18 @@ real keeps its own type ``int``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar, overload
 
 __all__ = [
     "INT",
     "INTS",
+    "MATRIX",
     "ONE",
     "REAL",
+    "ROW_VECTOR",
     "VECTOR",
     "ZERO",
     "All",
@@ -38,10 +40,12 @@ __all__ = [
     "FunDef",
     "If",
     "ImagLit",
+    "Increment",
     "Index",
     "Indexing",
     "IntLit",
     "JacobianAdd",
+    "Loop",
     "Message",
     "Node",
     "Parameter",
@@ -72,16 +76,26 @@ __all__ = [
     "call",
     "children",
     "entry",
+    "find_all",
     "integer",
     "integers",
     "literal",
     "loop",
     "minus",
+    "parts",
     "plus",
     "times",
     "transform",
     "walk",
+    "with_body",
+    "with_children",
+    "with_parts",
 ]
+
+_A = TypeVar("_A", bound="Node")
+_B = TypeVar("_B", bound="Node")
+_C = TypeVar("_C", bound="Node")
+_S = TypeVar("_S", bound="Statement")
 
 
 class Node:
@@ -127,6 +141,7 @@ class Type(Node):
 
 
 REAL, INT, INTS, VECTOR = Type("real"), Type("int"), Type("int", 1), Type("vector")
+ROW_VECTOR, MATRIX = Type("row_vector"), Type("matrix")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -473,6 +488,8 @@ class FunDef(Statement):
 
 
 Stmt = Statement
+Increment = Tilde | TargetAdd
+Loop = For | ForEach | While
 
 
 @dataclass(frozen=True)
@@ -519,13 +536,63 @@ def children(node: Node) -> tuple[Node, ...]:
     return node._children
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """`node` and everything below it, parents first."""
-    waiting = [node]
+#: A node, or several of which some may be missing.
+Nodes = Node | Iterable[Node | None] | None
+
+
+def walk(where: Nodes) -> Iterator[Node]:
+    """Yield a node, or each of several, and everything below it, parents first."""
+    several = [where] if isinstance(where, Node) else [x for x in where or () if x is not None]
+    waiting = several[::-1]
     while waiting:
         node = waiting.pop()
         yield node
         waiting += node._children[::-1]
+
+
+@overload
+def find_all(where: Nodes, one: type[_A], /) -> Iterator[_A]: ...
+@overload
+def find_all(where: Nodes, one: type[_A], two: type[_B], /) -> Iterator[_A | _B]: ...
+@overload
+def find_all(
+    where: Nodes, one: type[_A], two: type[_B], three: type[_C], /
+) -> Iterator[_A | _B | _C]: ...
+def find_all(where: Nodes, *kinds: type[Node]) -> Iterator[Node]:
+    """Yield the nodes of some kinds in a node, or in several, as `walk` finds them."""
+    return (node for node in walk(where) if isinstance(node, kinds))
+
+
+def parts(s: Node) -> tuple[Statement, ...]:
+    """Statements directly in a statement: of a block, in the branches, or a loop's body."""
+    return tuple(x for x in s._children if isinstance(x, Statement))
+
+
+def with_parts(s: _S, change: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> _S:
+    """The statement with others directly in it; one without `parts` as it is.
+
+    `change` is given the list of a block, or a branch or a loop's body as a list of one. Where it
+    gives another number than one for these, a block of them stands there.
+    """
+
+    def one(part: Stmt) -> Stmt:
+        found = tuple(change((part,)))
+        return found[0] if len(found) == 1 else Block(found, line=part.line)
+
+    match s:
+        case Block() | Profile():
+            return replace(s, body=tuple(change(s.body)))
+        case If():
+            return replace(s, yes=one(s.yes), no=s.no and one(s.no))
+        case For() | ForEach() | While():
+            return replace(s, body=one(s.body))
+    return s
+
+
+def with_body(s: For, body: Iterable[Stmt]) -> For:
+    """The loop with other statements in its body."""
+    block = s.body if isinstance(s.body, Block) else Block((), line=s.body.line)
+    return replace(s, body=replace(block, body=tuple(body)))
 
 
 def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
@@ -535,17 +602,20 @@ def transform(node: Any, change: Callable[[Node], Node | None]) -> Any:
     returns None, the node is kept and its children are visited.
     """
     changed = change(node)
-    if changed is not None:
-        return changed
+    return with_children(node, lambda x: transform(x, change)) if changed is None else changed
+
+
+def with_children(node: Any, change: Callable[[Node], Node]) -> Any:
+    """The node with `change` of each node directly below it; itself where all stay."""
     updates: dict[str, Any] = {}
     for name in _below(type(node)):  # type: ignore[arg-type]
         value = getattr(node, name)
         if isinstance(value, Type):
             continue
         if isinstance(value, Node):
-            new: Any = transform(value, change)
+            new: Any = change(value)
         elif isinstance(value, tuple):
-            new = tuple(transform(v, change) if isinstance(v, Node) else v for v in value)
+            new = tuple(change(v) if isinstance(v, Node) else v for v in value)
             if all(a is b for a, b in zip(new, value, strict=True)):
                 new = value
         else:

@@ -7,7 +7,7 @@ little between releases (Stan 2.35 to 2.39 are known); anything not known is ref
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.syntax.lines import source_lines
 from stancoreset.stan.syntax.nodes import Program
+from stancoreset.stan.syntax.queries import picks_one
 
 __all__ = ["Program", "parse", "parse_tree"]
 
@@ -39,6 +40,20 @@ CONSTRAINTS = {
     "CholeskyCov": "cholesky_factor_cov", "Correlation": "corr_matrix",
     "Covariance": "cov_matrix", "StochasticRow": "row_stochastic_matrix",
     "StochasticColumn": "column_stochastic_matrix", "SumToZero": "sum_to_zero_vector",
+}  # fmt: skip
+# Statements of one word, those of one expression, messages, and expressions of one kind of part.
+_WORDS: dict[str, Callable[[], n.Stmt]] = {
+    "ReturnVoid": n.Return, "Break": n.Break, "Continue": n.Continue, "Skip": n.Skip,
+}  # fmt: skip
+_OF_A_VALUE: dict[str, Callable[[n.Expr], n.Stmt]] = {
+    "TargetPE": n.TargetAdd, "JacobianPE": n.JacobianAdd, "Return": n.Return,
+}  # fmt: skip
+_MESSAGES = {"Print": "print", "Reject": "reject", "FatalError": "fatal_error"}
+_NUMERALS: dict[str, Callable[[str], n.Expr]] = {
+    "IntNumeral": n.IntLit, "RealNumeral": n.RealLit, "ImagNumeral": n.ImagLit,
+}  # fmt: skip
+_LISTS: dict[str, Callable[[tuple[n.Expr, ...]], n.Expr]] = {
+    "ArrayExpr": n.ArrayLit, "RowVectorExpr": n.RowLit, "TupleExpr": n.TupleLit,
 }  # fmt: skip
 _TOKEN = re.compile(r'\(|\)|"(?:\\.|[^"\\])*"|[^\s()"]+')
 
@@ -217,15 +232,18 @@ class _Reader:
         return replace(self.read(sexp), number=number, line=line)
 
     def read(self, sexp: Sexp) -> n.Stmt:
+        """A statement without its place."""
         match sexp:
+            case str(word) if word in _WORDS:
+                return _WORDS[word]()
+            case [str(kind), value] if kind in _OF_A_VALUE:
+                return _OF_A_VALUE[kind](self.expr(value))
+            case [str(kind), items] if kind in _MESSAGES:
+                return n.Message(_MESSAGES[kind], tuple(self.printable(i) for i in items))
             case ["Assignment", *rest]:
                 return self.assignment(rest)
             case ["Tilde", *rest]:
                 return self.tilde(rest)
-            case ["TargetPE", value]:
-                return n.TargetAdd(self.expr(value))
-            case ["JacobianPE", value]:
-                return n.JacobianAdd(self.expr(value))
             case ["NRFunApp", _, name, args]:
                 return n.VoidCall(name_of(name), self.exprs(args))
             case ["IfThenElse", condition, yes, no]:
@@ -242,19 +260,6 @@ class _Reader:
                 return n.Block(self.statements(body))
             case ["Profile", label, body]:
                 return n.Profile(quoted(label), self.statements(body))
-            case ["Return", value]:
-                return n.Return(self.expr(value))
-            case "ReturnVoid":
-                return n.Return()
-            case "Break":
-                return n.Break()
-            case "Continue":
-                return n.Continue()
-            case "Skip":
-                return n.Skip()
-            case ["Print" | "Reject" | "FatalError" as kind, items]:
-                kind = "fatal_error" if kind == "FatalError" else kind.lower()
-                return n.Message(kind, tuple(self.printable(i) for i in items))
             case ["FunDef", *rest]:
                 return self.function(rest)
         raise unknown("a statement", sexp)
@@ -386,7 +391,7 @@ class _Reader:
                     case ["LIndexed", base, indices]:
                         where = tuple(map(self.indexing, indices))
                         inside = self.lvalue(base)
-                        if isinstance(inside, n.Index) and all(map(_one, inside.indices)):
+                        if isinstance(inside, n.Index) and all(map(picks_one, inside.indices)):
                             # `x[n][k] = …` is `x[n, k] = …`
                             where = (*inside.indices, *where)
                             inside = inside.base
@@ -402,46 +407,41 @@ class _Reader:
 
     def expr(self, sexp: Sexp) -> n.Expr:
         inner, meta = record(sexp, "expr", "emeta")
-        (kind,) = record(meta, "type_")
-        known: dict[str, Any] = {"type": type_of(kind)}
         match inner:
-            case "GetTarget":
-                return n.Target(**known)
             case ["Promotion", value, *_]:
                 return self.expr(value)
+        (kind,) = record(meta, "type_")
+        return replace(self.untyped(inner), type=type_of(kind))
+
+    def untyped(self, sexp: Sexp) -> n.Expr:
+        """An expression without its type."""
+        match sexp:
+            case "GetTarget":
+                return n.Target()
             case ["Variable", name]:
-                return n.Var(name_of(name), **known)
-            case ["IntNumeral", text]:
-                return n.IntLit(text, **known)
-            case ["RealNumeral", text]:
-                return n.RealLit(text, **known)
-            case ["ImagNumeral", text]:
-                return n.ImagLit(text, **known)
+                return n.Var(name_of(name))
+            case [str(kind), text] if kind in _NUMERALS:
+                return _NUMERALS[kind](text)
+            case [str(kind), items] if kind in _LISTS:
+                return _LISTS[kind](self.exprs(items))
             case ["FunApp" | "CondDistApp", _, name, args]:
                 called = name_of(name)
-                return n.Call(called, self.exprs(args), self.is_user(called), **known)
+                return n.Call(called, self.exprs(args), self.is_user(called))
             case ["BinOp", left, op, right] if op in OPERATORS:
-                return n.Binary(self.expr(left), OPERATORS[op], self.expr(right), **known)
+                return n.Binary(self.expr(left), OPERATORS[op], self.expr(right))
             case ["PrefixOp", op, arg] if op in OPERATORS:
-                return n.Unary(OPERATORS[op], self.expr(arg), **known)
+                return n.Unary(OPERATORS[op], self.expr(arg))
             case ["PostfixOp", arg, "Transpose"]:
-                return n.Transpose(self.expr(arg), **known)
-            case ["TernaryIf", condition, yes, no]:
-                parts = self.exprs((condition, yes, no))
-                return n.Ternary(*parts, **known)
+                return n.Transpose(self.expr(arg))
+            case ["TernaryIf", *parts]:
+                return n.Ternary(*self.exprs(parts))
             case ["Indexed", base, indices]:
-                return n.Index(self.expr(base), tuple(map(self.indexing, indices)), **known)
+                return n.Index(self.expr(base), tuple(map(self.indexing, indices)))
             case ["Paren", arg]:
-                return n.Paren(self.expr(arg), **known)
-            case ["ArrayExpr", items]:
-                return n.ArrayLit(self.exprs(items), **known)
-            case ["RowVectorExpr", items]:
-                return n.RowLit(self.exprs(items), **known)
-            case ["TupleExpr", items]:
-                return n.TupleLit(self.exprs(items), **known)
+                return n.Paren(self.expr(arg))
             case ["TupleProjection", base, number]:
-                return n.TupleItem(self.expr(base), int(number), **known)
-        raise unknown("an expression", inner)
+                return n.TupleItem(self.expr(base), int(number))
+        raise unknown("an expression", sexp)
 
     def is_user(self, name: str) -> bool:
         # normal_lupdf of a user's normal_lpdf is the user's too.
@@ -464,7 +464,3 @@ class _Reader:
 
 def _braces(body: tuple[n.Stmt, ...]) -> n.Block:
     return n.Block(body, number=body[0].number, line=body[0].line)
-
-
-def _one(index: n.Indexing) -> bool:
-    return isinstance(index, n.Single) and not index.index.type.array

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax.queries import body_of
@@ -52,48 +53,60 @@ def _within(e: n.Expr, least: float) -> str:
 
 def expression(e: n.Node) -> str:
     """One expression as Stan text; parentheses are added where the tree needs them."""
-    match e:
-        case n.Var():
-            return e.name
-        case n.IntLit() | n.RealLit():
-            return e.text
-        case n.Call():
-            # A density separates its outcome by a bar.
-            if e.args and e.name.endswith(_WITH_BAR):
-                return f"{e.name}({expression(e.args[0])} | {_list(e.args[1:])})"
-            return f"{e.name}({_list(e.args)})"
-        case n.Binary():
-            own = PRECEDENCE[e.op]
-            right_associative = e.op in ("^", ".^")
-            left = _within(e.left, own + 0.1 if right_associative else own)
-            right = _within(e.right, own if right_associative else own + 0.1)
-            return f"{left} {e.op} {right}"
-        case n.Index():
-            return f"{_within(e.base, _ATOM)}[{', '.join(map(_indexing, e.indices))}]"
-        case n.Paren():
-            return f"({expression(e.arg)})"
-        case n.Unary():
-            inner = _within(e.arg, _UNARY)
-            # `--x` is no token of Stan's, but reads as one.
-            return f"{e.op}({inner})" if inner.startswith(e.op) else f"{e.op}{inner}"
-        case n.Transpose():
-            return f"{_within(e.arg, _ATOM)}'"
-        case n.Ternary():
-            return f"{_within(e.condition, 2)} ? {_within(e.yes, 2)} : {_within(e.no, 1)}"
-        case n.ArrayLit():
-            return f"{{{_list(e.items)}}}"
-        case n.RowLit():
-            return f"[{_list(e.items)}]"
-        case n.TupleLit():
-            # Of one item without a comma it is an expression in parentheses.
-            return f"({_list(e.items)}{',' if len(e.items) == 1 else ''})"
-        case n.TupleItem():
-            return f"{_within(e.base, _ATOM)}.{e.number}"
-        case n.ImagLit():
-            return f"{e.text}i"
-        case n.Target():
-            return "target()"
-    raise TypeError(f"cannot print {type(e).__name__} as a Stan expression")
+    kind = type(e)
+    if kind not in _EXPRESSIONS:
+        raise TypeError(f"cannot print {kind.__name__} as a Stan expression")
+    return _EXPRESSIONS[kind](e)
+
+
+def _call(e: n.Call) -> str:
+    if e.args and e.name.endswith(_WITH_BAR):  # a density separates its outcome by a bar
+        return f"{e.name}({expression(e.args[0])} | {_list(e.args[1:])})"
+    return f"{e.name}({_list(e.args)})"
+
+
+def _binary(e: n.Binary) -> str:
+    own = PRECEDENCE[e.op]
+    right_associative = e.op in ("^", ".^")
+    left = _within(e.left, own + 0.1 if right_associative else own)
+    right = _within(e.right, own if right_associative else own + 0.1)
+    return f"{left} {e.op} {right}"
+
+
+def _unary(e: n.Unary) -> str:
+    inner = _within(e.arg, _UNARY)
+    # `--x` is no token of Stan's, but reads as one.
+    return f"{e.op}({inner})" if inner.startswith(e.op) else f"{e.op}{inner}"
+
+
+def _ternary(e: n.Ternary) -> str:
+    return f"{_within(e.condition, 2)} ? {_within(e.yes, 2)} : {_within(e.no, 1)}"
+
+
+def _tuple(e: n.TupleLit) -> str:
+    # Of one item without a comma it is an expression in parentheses.
+    return f"({_list(e.items)}{',' if len(e.items) == 1 else ''})"
+
+
+#: How an expression of each kind is printed.
+_EXPRESSIONS: dict[type[n.Node], Callable[[Any], str]] = {
+    n.Var: lambda e: e.name,
+    n.IntLit: lambda e: e.text,
+    n.RealLit: lambda e: e.text,
+    n.ImagLit: lambda e: f"{e.text}i",
+    n.Call: _call,
+    n.Binary: _binary,
+    n.Index: lambda e: f"{_within(e.base, _ATOM)}[{', '.join(map(_indexing, e.indices))}]",
+    n.Paren: lambda e: f"({expression(e.arg)})",
+    n.Unary: _unary,
+    n.Transpose: lambda e: f"{_within(e.arg, _ATOM)}'",
+    n.Ternary: _ternary,
+    n.ArrayLit: lambda e: f"{{{_list(e.items)}}}",
+    n.RowLit: lambda e: f"[{_list(e.items)}]",
+    n.TupleLit: _tuple,
+    n.TupleItem: lambda e: f"{_within(e.base, _ATOM)}.{e.number}",
+    n.Target: lambda e: "target()",
+}
 
 
 def _indexing(i: n.Indexing) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,27 +18,35 @@ __all__ = [
     "counted_to",
     "declarations",
     "derived",
+    "from_first",
     "has_own_break",
     "increments",
+    "index_name",
+    "indexed_name",
     "name_of",
     "names_in",
+    "outside_indices",
+    "own_nodes",
+    "part_of",
+    "picks_one",
     "rewritten",
     "single",
     "sources",
     "substituted",
     "target_vars",
+    "times_assigned",
     "values_in",
+    "with_blocks",
     "with_statements",
+    "without_declarations",
 ]
 
 _SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}
 
 
-def names_in(node: n.Node | None) -> set[str]:
-    """Names of all variables that `node` mentions."""
-    if node is None:
-        return set()
-    return {x.name for x in n.walk(node) if isinstance(x, n.Var)}
+def names_in(where: n.Nodes) -> set[str]:
+    """Names of all variables that a node, or one of several, mentions."""
+    return {x.name for x in n.find_all(where, n.Var)}
 
 
 def values_in(node: n.Node | None) -> set[str]:
@@ -61,6 +70,44 @@ def single(index: n.Indexing) -> n.Expr | None:
     return bare(index.index) if isinstance(index, n.Single) else None
 
 
+def picks_one(index: n.Indexing) -> bool:
+    """Whether an index picks one element, as i of ``x[i]`` does."""
+    return isinstance(index, n.Single) and not index.index.type.rank
+
+
+def indexed_name(e: n.Node) -> str:
+    """x of ``x[…]``, where that is a variable; empty for all else."""
+    return name_of(e.base) if isinstance(e, n.Index) else ""
+
+
+def index_name(index: n.Indexing) -> str:
+    """i of ``x[i]``, where that is a variable; empty for all else."""
+    return name_of(single(index))
+
+
+def part_of(e: n.Node | None) -> str:
+    """x of ``x``, and of an element or a part of it, ``x[i][j]``; empty for all else."""
+    while isinstance(e, n.Paren | n.Index):
+        e = e.arg if isinstance(e, n.Paren) else e.base
+    return e.name if isinstance(e, n.Var) else ""
+
+
+def from_first(e: n.Expr) -> n.Expr:
+    """x of ``x[1:k]``, ``x[:k]`` and ``x[:]``; itself for all else."""
+    match e:
+        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To() | n.All(),)):
+            return base
+    return e
+
+
+def outside_indices(node: n.Node) -> set[str]:
+    """Names of variables that stand anywhere but in an index."""
+    if isinstance(node, n.Var):
+        return {node.name}
+    below = (node.base,) if isinstance(node, n.Index) else n.children(node)
+    return set().union(*map(outside_indices, below))
+
+
 def name_of(e: n.Expr | None) -> str:
     """The name of a variable; empty for all else."""
     return e.name if isinstance(e, n.Var) else ""
@@ -71,7 +118,7 @@ def unchained(e: n.Index) -> n.Index:
     inner = bare(e.base)
     if not isinstance(inner, n.Index) or len(inner.indices) > inner.base.type.array:
         return e
-    if any(not isinstance(i, n.Single) or i.index.type.rank for i in inner.indices):
+    if not all(map(picks_one, inner.indices)):
         return e
     return unchained(replace(e, base=inner.base, indices=(*inner.indices, *e.indices)))
 
@@ -83,13 +130,13 @@ def body_of(s: n.Stmt) -> tuple[n.Stmt, ...]:
 
 def declarations(*blocks: Iterable[n.Node]) -> list[n.Decl]:
     """All declarations below the nodes of `blocks`, in order."""
-    return [d for b in blocks for s in b for d in n.walk(s) if isinstance(d, n.Decl)]
+    return [d for block in blocks for d in n.find_all(block, n.Decl)]
 
 
 def constants(body: Iterable[n.Node]) -> dict[str, n.Decl]:
     """The variables that keep the value of their declaration, the same wherever they have one."""
     body = list(body)
-    changed = set().union(*map(assigned_names, body))
+    changed = assigned_names(body)
     found: dict[str, list[n.Decl]] = {}
     for d in declarations(body):
         found.setdefault(d.name, []).append(d)
@@ -106,11 +153,28 @@ def counted_to(s: n.Node) -> str:
 
 def with_statements(program: n.Program, change: Callable[[n.Node], n.Node | None]) -> n.Program:
     """The program after `nodes.transform` of transformed parameters and the model."""
-    parameters, model = (
-        tuple(n.transform(s, change) for s in block)
-        for block in (program.transformed_parameters, program.model)
-    )
+    return with_blocks(program, lambda block: (n.transform(s, change) for s in block))
+
+
+def with_blocks(
+    program: n.Program, change: Callable[[tuple[n.Stmt, ...]], Iterable[n.Stmt]]
+) -> n.Program:
+    """The program with other statements in transformed parameters and the model, in this order."""
+    parameters = tuple(change(program.transformed_parameters))
+    model = tuple(change(program.model))
     return replace(program, transformed_parameters=parameters, model=model)
+
+
+def without_declarations(body: Iterable[n.Stmt], names: Container[str]) -> tuple[n.Stmt, ...]:
+    """The statements without the declarations of some names, in blocks below, too."""
+
+    def change(node: n.Node) -> n.Node | None:
+        if not isinstance(node, n.Block):
+            return None
+        return replace(node, body=without_declarations(node.body, names))
+
+    left = (s for s in body if not (isinstance(s, n.Decl) and s.name in names))
+    return tuple(n.transform(s, change) for s in left)
 
 
 def substituted(node: Any, names: Mapping[str, n.Expr]) -> Any:
@@ -130,13 +194,14 @@ def target_vars(e: n.Expr) -> list[n.Var]:
     return []
 
 
-def assigned_names(node: n.Node) -> set[str]:
-    """Names of variables that statements below `node` assign to."""
-    found = set()
-    for s in n.walk(node):
-        if isinstance(s, n.Assign):
-            found |= {v.name for v in target_vars(s.target)}
-    return found
+def assigned_names(where: n.Nodes) -> set[str]:
+    """Names of variables to which statements in a node, or in several, assign."""
+    return {*times_assigned(where)}
+
+
+def times_assigned(where: n.Nodes) -> Counter[str]:
+    """How many assignments to each variable are in a node, or in several."""
+    return Counter(v.name for s in n.find_all(where, n.Assign) for v in target_vars(s.target))
 
 
 def assignments(
@@ -155,20 +220,18 @@ def assignments(
         case n.Assign(target=target, value=value):
             for v in target_vars(target):
                 yield v.name, (reads(target) - {v.name}) | reads(value) | context
-        case n.If(condition=condition, yes=yes, no=no):
-            for branch in (yes, no):
-                if branch is not None:
-                    yield from assignments(branch, reads, context | reads(condition))
-        case n.While(condition=condition, body=body):
-            yield from assignments(body, reads, context | reads(condition))
-        case n.For(lower=lower, upper=upper, body=body):
-            yield from assignments(body, reads, context | reads(lower) | reads(upper))
-        case n.ForEach(name=name, sequence=sequence, body=body):
+        case n.ForEach(name=name, sequence=sequence):
             yield name, reads(sequence)
-            yield from assignments(body, reads, context | reads(sequence))
-        case n.Block(body=statements) | n.Profile(body=statements):
-            for s in statements:
-                yield from assignments(s, reads, context)
+    inner = n.parts(node)
+    if inner:
+        context = context.union(*map(reads, own_nodes(node)))
+    for s in inner:
+        yield from assignments(s, reads, context)
+
+
+def own_nodes(s: n.Node) -> list[n.Node]:
+    """What a statement has by itself, such as its expressions, and not by its `parts`."""
+    return [x for x in n.children(s) if not isinstance(x, n.Statement)]
 
 
 def derived(statements: Iterable[n.Stmt], given: set[str]) -> set[str]:
@@ -189,28 +252,23 @@ def sources(pairs: Iterable[tuple[str, set[str]]], wanted: set[str]) -> set[str]
     return found
 
 
-def increments(s: n.Node) -> list[n.Tilde | n.TargetAdd]:
-    """The increments of the target below `s`, in order."""
-    return [x for x in n.walk(s) if isinstance(x, n.Tilde | n.TargetAdd)]
+def increments(where: n.Nodes) -> list[n.Increment]:
+    """The increments of the target in a node, or in several, in order."""
+    return [*n.find_all(where, n.Tilde, n.TargetAdd)]
 
 
-def has_own_break(s: n.Node | None) -> bool:
+def has_own_break(s: n.Node) -> bool:
     """Whether a break below `s` leaves the loop that `s` is the body of."""
-    match s:
-        case n.Break():
-            return True
-        case n.Block(body=body) | n.Profile(body=body):
-            return any(has_own_break(x) for x in body)
-        case n.If(yes=yes, no=no):
-            return has_own_break(yes) or has_own_break(no)
-    return False
+    if isinstance(s, n.Break | n.Loop):
+        return isinstance(s, n.Break)
+    return any(map(has_own_break, n.parts(s)))
 
 
 def rewritten(s: n.Stmt, change: Callable[[n.Node], n.Node | None]) -> n.Stmt:
     """`nodes.transform` of a statement; increments that change remember the user's statement."""
 
     def remember(x: n.Node) -> n.Node | None:
-        if not isinstance(x, n.Tilde | n.TargetAdd):
+        if not isinstance(x, n.Increment):
             return change(x)
         new = n.transform(x, change)
         return x if new is x else replace(new, origin=x.as_written)

@@ -117,7 +117,7 @@ def _elementwise(decl: n.Decl, loops: list[str]) -> Callable[[_Place], str]:
 
     def finite(bound: n.Expr, bounded: str, otherwise: str) -> str:
         # Functions may give an infinite bound, which is none: `link == 1 ? -inf : 0`.
-        computed = any(isinstance(e, n.Call) for e in n.walk(bound)) and not bound.type.rank
+        computed = any(n.find_all(bound, n.Call)) and not bound.type.rank
         return f"(is_inf({side(bound)}) ? {otherwise} : {bounded})" if computed else bounded
 
     def value(x: str) -> str:

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from stancoreset.stan.weave.constants import with_constants
 from stancoreset.stan.weave.counts import optional, with_count
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.levels import levels
 from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.segments import segmented
-from stancoreset.stan.weave.slices import around, needed
+from stancoreset.stan.weave.slices import filtered, needed
 from stancoreset.stan.weave.table import Table
 from stancoreset.stan.weave.weaving import Woven, weave
 
 __all__ = [
+    "DoesNotApplyError",
     "Draft",
     "Table",
     "Woven",
-    "around",
+    "entry_of",
+    "filtered",
     "frozen_values",
     "levels",
     "needed",

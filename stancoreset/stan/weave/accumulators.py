@@ -75,8 +75,8 @@ def with_entries_summed(draft: Draft) -> Draft:
     blocks = (program.transformed_parameters, program.model)
     adding = {
         v.name
-        for s in (x for block in blocks for s in block for x in n.walk(s))
-        if isinstance(s, n.Assign) and isinstance(s.target, n.Index) and added(s) is not None
+        for s in (x for block in blocks for x in n.find_all(block, n.Assign))
+        if isinstance(s.target, n.Index) and added(s) is not None
         for v in target_vars(s.target)
     }
     sizes = {d.name: text(d.size.dims[0]) for d in declarations(*blocks) if len(d.size.dims) == 1}
@@ -94,11 +94,11 @@ def with_entries_summed(draft: Draft) -> Draft:
                 return replace(body[0], value=value, origin=body[0].as_written)
         return None
 
-    return replace(draft, program=with_statements(program, change)) if adding else draft
+    return draft.of(with_statements(program, change)) if adding else draft
 
 
 def _type(s: n.Stmt, name: str) -> n.Type:
-    return next(v.type for v in n.walk(s) if isinstance(v, n.Var) and v.name == name)
+    return next(v.type for v in n.find_all(s, n.Var) if v.name == name)
 
 
 def _product(e: n.Expr, old: n.Expr, new: n.Expr) -> n.Expr | None:

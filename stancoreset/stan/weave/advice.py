@@ -7,7 +7,7 @@ from dataclasses import replace
 from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.library import density, density_of
 
 __all__ = [
     "ALL_ROWS",
@@ -59,7 +59,7 @@ def mixed_by_row(s: n.Stmt) -> str:
         return ""
 
     def change(e: n.Node) -> n.Node | None:
-        known = density(suffix(e.name)[0]) if isinstance(e, n.Call) and suffix(e.name)[1] else None
+        known = density(density_of(e)[0])
         if not isinstance(e, n.Call) or known is None:
             return None
         row = n.integer("n")

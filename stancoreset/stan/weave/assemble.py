@@ -95,7 +95,7 @@ class Woven:
         Its answers with and without derivatives differ by its tolerance, so the identities
         hold to about 1e-6 only.
         """
-        return any(isinstance(e, n.Call) and e.name.startswith(_SOLVERS) for e in n.walk(self.tree))
+        return any(e.name.startswith(_SOLVERS) for e in n.find_all(self.tree, n.Call))
 
 
 def woven(draft: Draft) -> Woven:
@@ -248,7 +248,7 @@ def _generated(draft: Draft) -> tuple[n.Stmt, ...]:
     body = list(draft.log_lik)
     while len(body) == 1 and isinstance(body[0], n.Block):
         body = list(body[0].body)
-    writes = [s for b in body for s in n.walk(b) if _writes(s, log_lik)]
+    writes = [s for s in n.find_all(body, n.Assign) if log_lik in names_in(s.target)]
     zero = n.Decl(log_lik, size, value=n.call("rep_vector", n.ZERO, obs, kind=n.VECTOR))
     if len(writes) == 1:  # a single term: assigned, not added
         if body[-1] is writes[0] and isinstance(body[-1], n.Assign):
@@ -257,7 +257,7 @@ def _generated(draft: Draft) -> tuple[n.Stmt, ...]:
                 return (n.Decl(log_lik, size, value=last.value),)
             return (n.Decl(log_lik, size), n.Block((*body[:-1], replace(last, op="="))))
         loop = body[-1]
-        skips = any(isinstance(s, n.Continue) for s in n.walk(loop))
+        skips = any(n.find_all(loop, n.Continue))
         if isinstance(loop, n.For) and names_in(loop.upper) & draft.aliases and not skips:
             inner = body_of(loop.body)
             if inner and inner[-1] is writes[0] and isinstance(inner[-1], n.Assign):
@@ -267,7 +267,3 @@ def _generated(draft: Draft) -> tuple[n.Stmt, ...]:
     if any(isinstance(s, n.Decl) for s in body):
         return (zero, n.Block(tuple(body)))
     return (zero, *body)
-
-
-def _writes(s: n.Node, name: str) -> bool:
-    return isinstance(s, n.Assign) and name in names_in(s.target)

@@ -7,14 +7,14 @@ from itertools import combinations
 from typing import NoReturn
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import bare, increments, names_in
+from stancoreset.stan.syntax import bare, increments, names_in, outside_indices
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.counts import data_dependences
 from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.library import density, suffix
+from stancoreset.stan.weave.library import density, density_of
 from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.separate import NoLikelihoodError
 
@@ -197,32 +197,19 @@ def _increments(program: n.Program) -> list[n.Tilde | n.TargetAdd]:
 
 def _of_vectors(s: n.Stmt) -> bool:
     """Whether the density is of whole vectors, as ``Y[, n] ~ multi_normal(mu, S)``."""
-    if isinstance(s, n.Tilde):
-        names = [s.distribution]
-    else:
-        names = [suffix(e.name)[0] for e in n.walk(s) if isinstance(e, n.Call)]
+    names = {density_of(x)[0] for x in n.walk(s)}
     return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
 
 
 def _indices(s: n.Stmt) -> set[str]:
     """Names in indices."""
-    return set().union(
-        *(names_in(i) for e in n.walk(s) if isinstance(e, n.Index) for i in e.indices)
-    )
+    return set().union(*(names_in(i) for e in n.find_all(s, n.Index) for i in e.indices))
 
 
 def _only_indexes(program: n.Program, chosen: Draft) -> bool:
     """Whether all row data only pick elements of something else."""
     body = (*program.transformed_parameters, *program.model)
-    return not any(_outside_indices(s) & chosen.rows.keys() for s in body)
-
-
-def _outside_indices(node: n.Node) -> set[str]:
-    """Names that stand anywhere but in an index."""
-    if isinstance(node, n.Var):
-        return {node.name}
-    below = (node.base,) if isinstance(node, n.Index) else n.children(node)
-    return set().union(*map(_outside_indices, below))
+    return not any(outside_indices(s) & chosen.rows.keys() for s in body)
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     body_of,
@@ -22,62 +21,40 @@ from stancoreset.stan.syntax import (
     declarations,
     names_in,
     single,
-    target_vars,
+    times_assigned,
+    with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 
 __all__ = ["with_groups_filled_by_group"]
 
 
 def with_groups_filled_by_group(draft: Draft) -> Draft:
     """A loop over groups stands before a loop over rows that fills what groups have."""
-    program = draft.program
-    groups = _Groups(program, Names(program))
-    parameters, model = (
-        tuple(new for s in block for new in groups.statement(s))
-        for block in (program.transformed_parameters, program.model)
-    )
-    if not groups.found:
-        return draft
-    return replace(draft, program=replace(program, transformed_parameters=parameters, model=model))
+    return draft.of(with_blocks(draft.program, _Groups(draft.program).statements))
 
 
-@dataclass
-class _Groups:
-    """Takes the values of groups out of loops over rows; `found` counts them."""
+class _Groups(Rewriter):
+    """Takes the values of groups out of loops over rows."""
 
-    program: n.Program
-    names: Names
-    found: int = 0
-
-    def __post_init__(self) -> None:
-        p = self.program
+    def __init__(self, p: n.Program) -> None:
+        super().__init__(p)
         self.pointers = {d.name for d in p.known if d.type == n.INTS}
         blocks = (p.transformed_parameters, p.model)
         every = declarations(p.known, p.parameters, *blocks)
         often = Counter(d.name for d in every)
         self.declared = {d.name: d for d in every if often[d.name] == 1}
-        written = [x for b in blocks for s in b for x in n.walk(s) if isinstance(x, n.Assign)]
-        self.written = Counter(v.name for s in written for v in target_vars(s.target))
+        self.written = times_assigned((*p.transformed_parameters, *p.model))
 
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
-        match s:
-            case n.Block(body=body) | n.Profile(body=body):
-                return (replace(s, body=self.statements(body)),)
-            case n.If(yes=yes, no=no):
-                return (replace(s, yes=self.branch(yes), no=no and self.branch(no)),)
-            case n.For() if counted_to(s) in self.program.integers:
-                return self.loop(s)
-        return (s,)
+        if isinstance(s, n.For) and counted_to(s) in self.program.integers:
+            return self.loop(s)
+        return (s if isinstance(s, n.Loop) else n.with_parts(s, self.statements),)
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         return tuple(new for s in body for new in self.statement(s))
-
-    def branch(self, s: n.Stmt) -> n.Stmt:
-        found = self.statement(s)
-        return found[0] if len(found) == 1 else n.Block(found, line=s.line)
 
     def loop(self, s: n.For) -> tuple[n.Stmt, ...]:
         """Loops over groups, and what is left of a loop over rows."""
@@ -85,9 +62,8 @@ class _Groups:
         filled = {k: new for k, x in enumerate(body) if (new := self.filled(x, s)) is not None}
         if not filled:
             return (s,)
-        self.found += len(filled)
         left = tuple(x for k, x in enumerate(body) if k not in filled)
-        rest = (replace(s, body=n.Block(left, line=s.body.line)),) if left else ()
+        rest = (n.with_body(s, left),) if left else ()
         return (*filled.values(), *rest)
 
     def filled(self, x: n.Stmt, s: n.For) -> n.For | None:
@@ -114,9 +90,8 @@ class _Groups:
         if names_in(value) & {s.name, name, *inner, *(assigned_names(s) - {name})}:
             return None
         size = own.size.dims[0]
-        for e in n.walk(value):
-            if isinstance(e, n.Index) and not self.as_long(e, group.name, text(size)):
-                return None
+        if not all(self.as_long(e, group.name, text(size)) for e in n.find_all(value, n.Index)):
+            return None
         put = replace(x, target=n.entry(top, group), value=value)
         return n.loop(group.name, size, put, line=x.line)
 

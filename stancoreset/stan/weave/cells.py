@@ -22,19 +22,18 @@ from stancoreset.stan.syntax import (
     body_of,
     has_own_break,
     increments,
-    name_of,
+    index_name,
     names_in,
+    picks_one,
     rewritten,
-    single,
     substituted,
     unchained,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError, arguments, outcome
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.elements import Element, InLoop, arguments, outcome
 from stancoreset.stan.weave.numbers import of_each, over_all, within
-from stancoreset.stan.weave.slices_as_loops import Entry
 from stancoreset.stan.weave.switches import negated
 
 __all__ = ["in_long_form", "sizes_of_cells"]
@@ -54,7 +53,7 @@ def in_long_form(draft: Draft) -> Draft:
         with_cells = _Cells(program, sizes, tables)
         try:
             model = with_cells.statements(program.model, {})
-        except NotSplitError:
+        except DoesNotApplyError:
             continue
         left = [s for x in model for s in increments(x)]
         both = tables.keys() | found.get(sizes[::-1], {}).keys()
@@ -123,43 +122,42 @@ class _Cells:
         if not any(self.outcome(x) for x in increments(s)):
             return (s,)
         match s:
-            case n.Block(body=body):
-                if loops and any(isinstance(x, n.Decl) for x in body):
-                    raise NotSplitError  # terms leave the loop
-                return (replace(s, body=self.statements(body, loops)),)
-            case n.If(yes=yes, no=no) if not loops:
-                branches = [n.Block(self.statement(x, loops)) for x in (yes, no) if x is not None]
-                return (replace(s, yes=branches[0], no=branches[1] if no else None),)
+            case n.Block(body=body) if loops and any(isinstance(x, n.Decl) for x in body):
+                raise DoesNotApplyError  # terms leave the loop
+            case n.Block() | n.If() if not loops or isinstance(s, n.Block):
+                return (n.with_parts(s, lambda body: self.statements(body, loops)),)
             case n.If(condition=condition, yes=yes, no=no):
                 if not all(map(self.outcome, increments(s))):
-                    raise NotSplitError
+                    raise DoesNotApplyError
                 return (
                     *self.under(condition, yes, loops),
                     *(self.under(negated(condition), no, loops) if no is not None else ()),
                 )
-            case n.For(name=name) if (axis := self.axis(s, loops)) is not None:
-                s, inside = over_all(s, self.sizes[axis]), {**loops, name: axis}
-                if not loops:
-                    return self.outer(s, inside)
-                if has_own_break(s.body):  # which ends a row or column, not all cells
-                    raise NotSplitError
-                guarded = s.body
-                for test in self.guards:
-                    guarded = n.If(test, guarded, line=s.line)
-                return (self.loop(self.of_cell(guarded, inside), s),)
-            case n.For() if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
-                return self.statements(parts, loops)
-            case n.For(body=body) if self.fixed(s):  # over what a cell holds, of y[, j, g]
-                return (replace(s, body=n.Block(self.statement(body, loops), line=s.line)),)
+            case n.For():
+                return self.inside_loop(s, loops)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:
                 one = self.of_one_column(s, loops)
                 if one is not None:
                     return self.statement(one, loops)
-                term = self.entry(s, loops)
-                for test in self.guards:
-                    term = n.If(self.of_cell(test, loops), term, line=s.line)
-                return (self.loop(term, s),)
-        raise NotSplitError
+                guards = [self.of_cell(test, loops) for test in self.guards]
+                return (self.loop(_under(guards, self.entry(s, loops)), s),)
+        raise DoesNotApplyError
+
+    def inside_loop(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
+        """Replace a loop with terms of cells."""
+        axis = self.axis(s, loops)
+        if axis is not None:
+            s, inside = over_all(s, self.sizes[axis]), {**loops, s.name: axis}
+            if not loops:
+                return self.outer(s, inside)
+            if has_own_break(s.body):  # which ends a row or column, not all cells
+                raise DoesNotApplyError
+            return (self.loop(self.of_cell(_under(self.guards, s.body), inside), s),)
+        if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
+            return self.statements(parts, loops)
+        if not self.fixed(s):  # over what a cell holds, of y[, j, g]
+            raise DoesNotApplyError
+        return (replace(s, body=n.Block(self.statement(s.body, loops), line=s.line)),)
 
     def under(self, test: n.Expr, s: n.Stmt, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
         """A branch, each of whose terms has the condition."""
@@ -168,7 +166,7 @@ class _Cells:
         self.guards.pop()
         return found
 
-    def of_one_column(self, s: n.Tilde | n.TargetAdd, loops: dict[str, int]) -> n.For | None:
+    def of_one_column(self, s: n.Increment, loops: dict[str, int]) -> n.For | None:
         """``y[i, 1] ~ …`` as a loop over columns from 1 to 1; None for all else."""
         y = outcome(s)
         cell = unchained(y) if isinstance(y, n.Index) else y
@@ -176,7 +174,7 @@ class _Cells:
         if not (isinstance(cell, n.Index) and len(cell.indices) == 2):
             return None
         own, other = cell.indices[axis], cell.indices[1 - axis]
-        if not (_is(own, axis, loops) and isinstance(other, n.Single)):
+        if not (loops.get(index_name(own)) == axis and isinstance(other, n.Single)):
             return None
         if not names_in(other) <= self.known | loops.keys():
             return None
@@ -188,7 +186,7 @@ class _Cells:
     def outer(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
         """A loop over rows or columns: what is not of cells stays in it, cells have their own."""
         body = body_of(s.body)
-        terms = [x for x in body if isinstance(x, n.Tilde | n.TargetAdd)]
+        terms = [x for x in body if isinstance(x, n.Increment)]
         body = _without_vectors(body, whole=any(map(self.outcome, terms)))
         cells = [x for x in body if any(self.outcome(y) for y in increments(x))]
         own = [x for x in body if isinstance(x, n.Decl | n.Assign)]
@@ -206,7 +204,7 @@ class _Cells:
             for e in n.walk(outcome(x) or x)
             if isinstance(e, n.Index) and text(unchained(e).base) in self.tables
             for axis, i in enumerate(unchained(e).indices[: len(self.sizes)])
-            if _is(i, axis, {s.name: axis})
+            if index_name(i) == s.name
         } - {*loops.values()}
         given = names_in(s.lower) | names_in(s.upper) <= self.known | loops.keys()
         return found.pop() if len(found) == 1 and given else None
@@ -215,7 +213,7 @@ class _Cells:
         """Whether a loop has the same passes for each cell, over what a cell holds."""
         return names_in(s.lower) | names_in(s.upper) <= self.known and not has_own_break(s.body)
 
-    def outcome(self, s: n.Tilde | n.TargetAdd) -> bool:
+    def outcome(self, s: n.Increment) -> bool:
         """Whether a density is of a table, or of a part of it."""
         return bool(_modelled(s) & self.tables.keys())
 
@@ -240,7 +238,7 @@ class _Cells:
             found = self.of_table(node, loops)
             if found is not None:
                 return found
-            if isinstance(node, n.Tilde | n.TargetAdd):
+            if isinstance(node, n.Increment):
                 new = replace(node, origin=node.as_written)
                 return n.transform(new, lambda x: None if x is new else change(x))  # type: ignore[no-any-return]
             return names.get(node.name) if isinstance(node, n.Var) else None
@@ -259,9 +257,9 @@ class _Cells:
         if table not in self.tables or len(indices) < 2:
             return None
         (i, j), inner = indices[:2], indices[2:]
-        if _is(i, 0, loops) and _is(j, 1, loops):
+        if [loops.get(index_name(k)) for k in (i, j)] == [0, 1]:
             return _within(self.value(table), inner, e.type)
-        if not all(_one(k) and names_in(k) <= self.known | loops.keys() for k in (i, j)):
+        if not all(picks_one(k) and names_in(k) <= self.known | loops.keys() for k in (i, j)):
             return None
         place = n.Index(e.base, (i, j), type=e.base.type.element().element())
         place = substituted(place, {name: self.counters[axis] for name, axis in loops.items()})
@@ -271,23 +269,20 @@ class _Cells:
             self.others[key] = (other, place)
         return _within(n.entry(self.others[key][0], self.cell), inner, e.type)
 
-    def entry(self, s: n.Tilde | n.TargetAdd, loops: dict[str, int]) -> n.Stmt:
+    def entry(self, s: n.Increment, loops: dict[str, int]) -> n.Stmt:
         """The cell's term, of a density of a row or column of a table."""
         ((name, axis),) = loops.items()
         free = self.number(1 - axis)
         if self.slice(arguments(s)[0], loops) is None:
-            raise NotSplitError
+            raise DoesNotApplyError
 
         def own(e: n.Expr) -> n.Expr | None:
             table = self.slice(e, loops)
             if table is not None:
                 assert isinstance(e, n.Index)
                 return _within(self.value(table), e.indices[2:], e.type.element())
-            if isinstance(e, n.Var):
-                return n.entry(e, free)
-            if isinstance(e, n.Index) and isinstance(e.base, n.Var):
-                return self.indexed(e, {name: self.number(axis)}, free)
-            return None
+            entry = InLoop(free).of(e)
+            return entry and substituted(entry, {name: self.number(axis)})
 
         def whole(e: n.Expr) -> bool:
             return bool(names_in(e) & self.tables.keys())
@@ -301,23 +296,11 @@ class _Cells:
         ((_, axis),) = loops.items()
         own = e.indices[axis : axis + 1]
         other, inner = [i for k, i in enumerate(e.indices[:2]) if k != axis], e.indices[2:]
-        known = e.base.name in self.tables and len(own) == 1 and _is(own[0], axis, loops)
-        whole = all(isinstance(i, n.All) for i in other) and all(map(_one, inner))
+        known = (
+            e.base.name in self.tables and len(own) == 1 and loops.get(index_name(own[0])) == axis
+        )
+        whole = all(isinstance(i, n.All) for i in other) and all(map(picks_one, inner))
         return e.base.name if known and whole and e.type.rank == 1 else None
-
-    def indexed(self, e: n.Index, names: dict[str, n.Expr], free: n.Expr) -> n.Expr:
-        """``a[g]`` as ``a[g[j]]``, ``m[i]`` as ``m[i, j]``: the entry of what indices leave."""
-        many = [k for k, i in enumerate(e.indices) if not _one(i)]
-        indices = [substituted(i, names) for i in e.indices]
-        if not many:
-            indices.append(n.Single(free))
-        elif len(many) == 1 and isinstance(e.indices[many[0]], n.All):
-            indices[many[0]] = n.Single(free)
-        elif len(many) == 1 and isinstance(inner := e.indices[many[0]], n.Single):
-            indices[many[0]] = n.Single(substituted(n.entry(inner.index, free), names))
-        else:
-            raise NotSplitError
-        return n.Index(e.base, tuple(indices), type=e.type.element())
 
     # ---- the program ----------------------------------------------------------------------
 
@@ -389,6 +372,13 @@ def _within(value: n.Expr, inner: tuple[n.Indexing, ...], kind: n.Type) -> n.Exp
     return n.Index(value, inner, type=kind) if inner else value
 
 
+def _under(tests: Sequence[n.Expr], s: n.Stmt) -> n.Stmt:
+    """A statement under conditions, the last of them outermost."""
+    for test in tests:
+        s = n.If(test, s, line=s.line)
+    return s
+
+
 def _one_by_one(s: n.For) -> list[n.Stmt]:
     """A loop that only adds terms, as a loop for each of them."""
     parts: list[n.Stmt] = []
@@ -405,7 +395,7 @@ def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ..
     ``vector[J] eta = a[i] - b; y[i] ~ bernoulli_logit(eta);`` has an entry for each cell. So it is
     with numbers, if a term is of a `whole` row.
     """
-    changed = set().union(*map(assigned_names, body))
+    changed = assigned_names(body)
     values: dict[str, n.Expr] = {}
     out: list[n.Stmt] = []
 
@@ -413,7 +403,7 @@ def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ..
         match e:
             case n.Index(base=n.Var(name=name), indices=(n.Single(j),)) if name in values:
                 if not j.type.rank:
-                    return n.Paren(Element(Entry(j).of, {}, lambda e: False).of(values[name]))
+                    return n.Paren(Element(InLoop(j).of).of(values[name]))
             case n.Var(name=name) if name in values:
                 return n.Paren(values[name], type=values[name].type)
         return None
@@ -428,7 +418,7 @@ def _without_vectors(body: Sequence[n.Stmt], *, whole: bool) -> tuple[n.Stmt, ..
     return tuple(out)
 
 
-def _modelled(s: n.Tilde | n.TargetAdd) -> set[str]:
+def _modelled(s: n.Increment) -> set[str]:
     """Names in the outcome of a density."""
     return names_in(s.arg if isinstance(s, n.Tilde) else s)
 
@@ -436,18 +426,9 @@ def _modelled(s: n.Tilde | n.TargetAdd) -> set[str]:
 def _with_own(own: Sequence[n.Stmt], body: Sequence[n.Stmt], s: n.Stmt) -> n.Stmt:
     """A loop over cells of a row that computes the row's own numbers, `own`, for each of them."""
     names = {x.name for x in own if isinstance(x, n.Decl) and not x.type.rank}
-    assigned = set().union(*map(assigned_names, own))
+    assigned = assigned_names(own)
     sure = len(names) == sum(isinstance(x, n.Decl) for x in own) and assigned <= names
     first = [*body[: len(own)]] == [*own]
     if not (sure and first and isinstance(s, n.For)) or assigned_names(s) & names:
-        raise NotSplitError
-    return replace(s, body=n.Block((*own, *body_of(s.body)), line=s.body.line))
-
-
-def _is(index: n.Indexing, axis: int, loops: dict[str, int]) -> bool:
-    """Whether an index is the variable of the loop over `axis`."""
-    return loops.get(name_of(single(index))) == axis
-
-
-def _one(index: n.Indexing) -> bool:
-    return isinstance(index, n.Single) and not index.index.type.array
+        raise DoesNotApplyError
+    return n.with_body(s, (*own, *body_of(s.body)))

@@ -47,4 +47,4 @@ def with_constants(tree: n.Program) -> n.Program | None:
 
 def _tildes(tree: n.Program) -> list[n.Tilde]:
     parts = (*tree.functions, *tree.model)
-    return [s for part in parts for s in n.walk(part) if isinstance(s, n.Tilde)]
+    return [*n.find_all(parts, n.Tilde)]

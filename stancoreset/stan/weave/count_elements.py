@@ -91,14 +91,14 @@ def _with_lengths(draft: Draft) -> Draft:
 
 def _computed(size: n.Expr, counts: Collection[str]) -> bool:
     """Whether a size is computed from counts, other than N, or N or nothing."""
-    used = {x.name for x in n.walk(size) if isinstance(x, n.Var)} & {*counts}
-    sums = (x for x in n.walk(size) if isinstance(x, n.Binary) and x.op in "+-*")
+    used = names_in(size) & {*counts}
+    sums = (x for x in n.find_all(size, n.Binary) if x.op in "+-*")
     return any(names_in(x) & used for x in sums)
 
 
 def _parts(sizes: Iterable[n.Expr]) -> Iterator[n.Expr]:
     """The expressions in sizes, as N[1] in ``has_offset ? N[1] : 0``."""
-    return (e for size in sizes for e in n.walk(size) if isinstance(e, n.Expression))
+    return n.find_all(sizes, n.Expression)
 
 
 def _element(e: n.Node) -> tuple[str, int] | None:

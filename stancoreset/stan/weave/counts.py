@@ -27,6 +27,8 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     declarations,
+    index_name,
+    indexed_name,
     name_of,
     names_in,
     single,
@@ -38,7 +40,7 @@ from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.advice import LONG_FORM
 from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.library import FILLED, density, suffix
+from stancoreset.stan.weave.library import FILLED, density, density_of
 from stancoreset.stan.weave.outcome_statistics import outcomes
 
 __all__ = [
@@ -116,14 +118,12 @@ def without_rows(program: n.Program) -> set[str]:
 
 def _follows_itself(name: str, program: n.Program) -> str:
     """An expression that links elements of a parameter, ``x[t - 1]``, ``x[2:N]``; or empty."""
-    for s in (*program.transformed_parameters, *program.model):
-        for e in n.walk(s):
-            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name == name:
-                for i in e.indices:
-                    inner = single(i)
-                    part = isinstance(i, n.Between | n.From | n.To)
-                    if part or (isinstance(inner, n.Binary) and inner.op in "+-"):
-                        return text(e)
+    for e in n.find_all((*program.transformed_parameters, *program.model), n.Index):
+        for i in e.indices if indexed_name(e) == name else ():
+            inner = single(i)
+            part = isinstance(i, n.Between | n.From | n.To)
+            if part or (isinstance(inner, n.Binary) and inner.op in "+-"):
+                return text(e)
     return ""
 
 
@@ -162,11 +162,10 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
     integers = program.integers
     found: dict[str, set[str]] = {}
     sizes = first_sizes(program)
-    for block in (program.transformed_data, program.transformed_parameters, program.model):
-        for s in block:
-            for loop in n.walk(s):
-                if isinstance(loop, n.For) and (count := counted_to(loop)) in integers:
-                    found.setdefault(count, set()).update(_indexed(loop, sizes))
+    body = (*program.transformed_data, *program.transformed_parameters, *program.model)
+    for loop in n.find_all(body, n.For):
+        if (count := counted_to(loop)) in integers:
+            found.setdefault(count, set()).update(_indexed(loop, sizes))
     used = {sizes.get(d.name) for d in program.data}
     found = {count: others for count, others in found.items() if count not in used}
     outcomes = {d.name: sizes.get(d.name, "") for d in program.data if d.name.startswith("Y_")}
@@ -181,12 +180,8 @@ def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
 
 def _in_one_density(program: n.Program, sizes: dict[str, str]) -> Iterator[set[str]]:
     """Sizes of the variables in one density of numbers: they have as many entries each."""
-    for x in (x for s in program.model for x in n.walk(s)):
-        name, args = "", tuple[n.Expr, ...]()
-        if isinstance(x, n.Tilde):
-            name, args = x.distribution, (x.arg, *x.args)
-        elif isinstance(x, n.Call) and suffix(x.name)[1]:
-            name, args = suffix(x.name)[0], x.args
+    for x in n.walk(program.model):
+        name, args = density_of(x)
         known = density(name)
         if known is not None and known.ranks is None and known.glm is None:
             vectors = (v for v in map(bare, args) if isinstance(v, n.Var) and v.type.rank == 1)
@@ -216,8 +211,8 @@ def first_sizes(program: n.Program) -> dict[str, str]:
 
 def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:
     """Sizes of what the loop's body indexes by the loop's variable."""
-    own = (e for e in n.walk(loop.body) if isinstance(e, n.Index))
-    names = (name_of(e.base) for e in own if name_of(single(e.indices[0])) == loop.name)
+    own = n.find_all(loop.body, n.Index)
+    names = (name_of(e.base) for e in own if index_name(e.indices[0]) == loop.name)
     return {sizes[name] for name in names if name in sizes}
 
 

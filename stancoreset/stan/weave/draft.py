@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from time import monotonic
@@ -15,7 +15,13 @@ from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.proven import Proven
 from stancoreset.stan.weave.switches import Dropped
 
-__all__ = ["Draft", "Entry", "OutOfTimeError", "Pass", "through"]
+__all__ = [
+    "DoesNotApplyError", "Draft", "Entry", "OutOfTimeError", "Pass", "Rewriter", "through",
+]  # fmt: skip
+
+
+class DoesNotApplyError(Exception):
+    """What a pass rewrites does not have the form that it knows, and stays as it was."""
 
 
 class OutOfTimeError(WeaveError):
@@ -139,11 +145,37 @@ class Draft:
         """The data integer that counts observations, where there is one."""
         return self.counts[0]
 
-    def numbering(self, program: n.Program, found: Iterable[n.Stmt]) -> Draft:
-        """The draft of `program`, whose transformed data number rows by the statements `found`."""
+    def of(self, program: n.Program, found: Sequence[n.Stmt] = ()) -> Draft:
+        """The draft of another program, whose transformed data number rows by statements `found`.
+
+        It is this draft itself, where nothing is found and the program is the same.
+        """
+        if not found and program == self.program:
+            return self
         own = (*program.transformed_data, *found)
         program = replace(program, transformed_data=own)
         return replace(self, program=program, added=(*self.added, *found))
+
+
+class Rewriter:
+    """What passes share that find statements of a program and write others in their place.
+
+    Attributes
+    ----------
+    program : Program
+    names : Names
+        Source of fresh names.
+    known : dict of str to Decl
+        Data, and transformed data that are in scope everywhere.
+    found : list of Statement
+        Statements of transformed data that number rows, for `Draft.of`.
+    """
+
+    def __init__(self, program: n.Program) -> None:
+        self.program = program
+        self.names = Names(program)
+        self.known = {d.name: d for d in program.known}
+        self.found: list[n.Stmt] = []
 
 
 Pass = Callable[[Draft], Draft]

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from stancoreset.stan.syntax import bare, substituted
+from stancoreset.stan.syntax import bare, picks_one, substituted, unchained
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.library import UNARY, density, suffix
+from stancoreset.stan.weave.draft import DoesNotApplyError
+from stancoreset.stan.weave.integers import sum_of
+from stancoreset.stan.weave.library import UNARY, density, density_of
 
-__all__ = ["Element", "NotSplitError", "arguments", "entry_of", "outcome"]
+__all__ = ["Element", "InLoop", "arguments", "entry_of", "outcome"]
 
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
 }  # fmt: skip
-_SCALAR_OPS = {".*": "*", "./": "/", ".^": "^"}
+#: Operators that combine containers entry by entry, as they combine numbers.
+_BY_ENTRY = {"+": "+", "-": "-", ".*": "*", "./": "/", ".^": "^"}
 
 
-class NotSplitError(Exception):
-    """A statement cannot be split into entries."""
-
-
-def arguments(s: n.Tilde | n.TargetAdd) -> tuple[n.Expr, ...]:
-    """Arguments of a density of scalars, the outcome first; NotSplitError for other terms."""
-    if isinstance(s, n.Tilde):
-        name, found = s.distribution, (s.arg, *s.args)
-        if s.truncated:
-            raise NotSplitError
-    else:
-        call = bare(s.value)
-        if not isinstance(call, n.Call) or call.user:
-            raise NotSplitError
-        name, found = suffix(call.name)[0], call.args
+def arguments(s: n.Increment) -> tuple[n.Expr, ...]:
+    """Arguments of a density of scalars, the outcome first; DoesNotApplyError for other terms."""
+    term = _term(s)
+    name, found = density_of(term)
     known = density(name)
     if known is None or known.glm is not None or known.rank(0):
-        raise NotSplitError
+        raise DoesNotApplyError
+    match term:
+        case n.Tilde(truncated=True) | n.Call(user=True):
+            raise DoesNotApplyError
     return found
 
 
-def outcome(s: n.Tilde | n.TargetAdd) -> n.Expr | None:
+def _term(s: n.Increment) -> n.Node:
+    """A sampling statement itself, or the expression that is added to the target."""
+    return s if isinstance(s, n.Tilde) else bare(s.value)
+
+
+def outcome(s: n.Increment) -> n.Expr | None:
     """The outcome of a density; None for other terms."""
     if isinstance(s, n.Tilde):
         return bare(s.arg)
@@ -62,32 +62,33 @@ class Element:
     """
 
     entry: Callable[[n.Expr], n.Expr | None]
-    names: dict[str, n.Expr]
-    whole: Callable[[n.Expr], bool]
+    names: dict[str, n.Expr] = field(default_factory=dict)
+    whole: Callable[[n.Expr], bool] = lambda e: False
 
-    def statement(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
+    def statement(self, s: n.Increment) -> n.Stmt:
         """The term of one entry of a vectorised density."""
-        name = s.distribution if isinstance(s, n.Tilde) else suffix(_call(s).name)[0]
-        known = density(name)
+        term = _term(s)
+        known = density(density_of(term)[0])
         assert known is not None  # of `arguments`
         new = tuple(self.argument(a, known.rank(k)) for k, a in enumerate(arguments(s)))
         if isinstance(s, n.Tilde):
             return replace(s, arg=new[0], args=new[1:], origin=s.as_written)
-        return replace(s, value=replace(_call(s), args=new), origin=s.as_written)
+        assert isinstance(term, n.Call)
+        return replace(s, value=replace(term, args=new), origin=s.as_written)
 
     def argument(self, e: n.Expr, rank: int) -> n.Expr:
         """An argument that has `rank` for one entry."""
         return self.shared(e) if e.type.rank <= rank else self.of(e)
 
     def shared(self, e: n.Expr) -> n.Expr:
-        """Return an expression that is the same for all entries; raise NotSplitError for others."""
+        """Return an expression that is the same for all entries; others raise DoesNotApplyError."""
         if self.whole(e):
-            raise NotSplitError
+            raise DoesNotApplyError
         return substituted(e, self.names)  # type: ignore[no-any-return]
 
     def of(self, e: n.Expr) -> n.Expr:
         """The entry of a container."""
-        return entry_of(e, self.leaf, self.not_split)
+        return entry_of(e, self.leaf)
 
     def leaf(self, e: n.Expr) -> n.Expr | None:
         if not e.type.rank:
@@ -98,54 +99,105 @@ class Element:
         match e:
             case n.Binary(left=left, op="*", right=right) if left.type.rank == 2:
                 return n.Binary(self.of(left), "*", self.shared(right), type=e.type.element())
-            case n.Binary(left=left, op=op, right=right) if left.type.rank and right.type.rank:
-                if op not in ("+", "-", ".*", "./", ".^"):
-                    raise NotSplitError
             case n.Call(name="to_vector" | "to_row_vector" | "to_array_1d", args=(arg,)):
                 if arg.type.rank != 1:
-                    raise NotSplitError
+                    raise DoesNotApplyError
         return None
 
-    def not_split(self, e: n.Expr) -> n.Expr:
-        raise NotSplitError
+
+@dataclass(frozen=True)
+class InLoop:
+    """Entries of variables in a loop over `row` from `lower` on, of which the first has entry 1."""
+
+    row: n.Expr
+    lower: n.Expr = n.ONE
+
+    def at(self, start: n.Expr) -> n.Expr:
+        """The place of the entry in what starts at `start`: ``n``, ``n - 1``, …"""
+        (ours, names), (theirs, others) = sum_of(self.lower), sum_of(start)
+        apart = theirs - ours
+        if names != others:
+            return n.Binary(self.row, "-", n.Paren(n.minus(self.lower, start), type=n.INT),
+                            type=n.INT)  # fmt: skip
+        if not apart:
+            return self.row
+        step = n.IntLit(str(abs(apart)), type=n.INT)
+        return n.Binary(self.row, "+" if apart > 0 else "-", step, type=n.INT)
+
+    def of(self, e: n.Expr) -> n.Expr | None:
+        """The entry of a variable or a part of one; None for all else."""
+        match e:
+            case n.Var():
+                return n.entry(e, self.at(n.ONE))
+            case n.Index():
+                return self.indexed(unchained(e))
+        return None
+
+    def indexed(self, e: n.Index) -> n.Expr:
+        many = [k for k, i in enumerate(e.indices) if not picks_one(i)]
+        indices = [*e.indices]
+        if many:  # of a matrix, which a product takes by rows
+            indices[many[0]] = n.Single(self.place(e.indices[many[0]]))
+        else:
+            indices.append(n.Single(self.at(n.ONE)))
+        return n.Index(e.base, tuple(indices), type=e.type.element())
+
+    def place(self, index: n.Indexing) -> n.Expr:
+        match index:
+            case n.Between(lower, _) | n.From(lower):
+                return self.at(lower)
+            case n.To() | n.All():
+                return self.at(n.ONE)
+            case n.Single(inner):
+                found = self.of(bare(inner))
+                if found is not None:
+                    return found
+        raise DoesNotApplyError
+
+
+def _refused(e: n.Expr) -> n.Expr:
+    raise DoesNotApplyError
 
 
 def entry_of(
-    e: n.Expr, leaf: Callable[[n.Expr], n.Expr | None], otherwise: Callable[[n.Expr], n.Expr]
+    e: n.Expr,
+    leaf: Callable[[n.Expr], n.Expr | None],
+    otherwise: Callable[[n.Expr], n.Expr] = _refused,
+    kind: Callable[[n.Type], n.Type] = n.Type.element,
 ) -> n.Expr:
     """The entry of an expression that is written for many at once.
 
-    `leaf` gives the entry of an expression that has one of its own, or that is the same for all
-    entries; None if it is that of the expression's parts. `otherwise` gives the entry of what has
-    no such parts.
+    Parameters
+    ----------
+    e : Expr
+    leaf : function
+        The entry of an expression that has one of its own, or that is the same for all entries;
+        None if it is that of the expression's parts.
+    otherwise : function, optional
+        The entry of what has no such parts; by default they are refused.
+    kind : function, optional
+        The type of an entry of a container of a type.
     """
     found = leaf(e)
     if found is not None:
         return found
-    kind = e.type.element()
 
     def of(part: n.Expr) -> n.Expr:
-        return entry_of(part, leaf, otherwise)
+        return entry_of(part, leaf, otherwise, kind)
 
     match e:
-        case n.Paren(arg=arg):
-            return n.Paren(of(arg), type=kind)
-        case n.Unary(op=op, arg=arg):
-            return n.Unary(op, of(arg), type=kind)
+        case n.Paren(arg=arg) | n.Unary(arg=arg):
+            return replace(e, arg=of(arg), type=kind(e.type))
         case n.Transpose(arg=arg) if arg.type.base in ("vector", "row_vector"):
             return of(arg)
-        case n.Binary(left=left, op=op, right=right):
+        case n.Binary(left=left, op=op, right=right) if op in _BY_ENTRY or not (
+            left.type.rank and right.type.rank
+        ):
             one, two = of(left), of(right)
-            sign = op if one.type.rank and two.type.rank else _SCALAR_OPS.get(op, op)
-            return n.Binary(one, sign, two, type=kind)
+            sign = op if one.type.rank and two.type.rank else _BY_ENTRY.get(op, op)
+            return n.Binary(one, sign, two, type=kind(e.type))
         case n.Call(name=name, args=(arg,) | (arg, _)) if name in _SAME_ENTRIES:
             return of(arg)
         case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
-            return replace(e, args=(of(arg),), type=kind)
+            return replace(e, args=(of(arg),), type=kind(e.type))
     return otherwise(e)
-
-
-def _call(s: n.TargetAdd) -> n.Call:
-    call = bare(s.value)
-    assert isinstance(call, n.Call)
-    return call

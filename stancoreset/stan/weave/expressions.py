@@ -55,7 +55,7 @@ _LAPLACE = "laplace_marginal"
 def matrix_of(e: n.Expr) -> n.Expr | None:
     """The matrix M of ``to_vector(M)``."""
     e = bare(e)
-    if isinstance(e, n.Call) and e.name == "to_vector" and e.args[0].type == n.Type("matrix"):
+    if isinstance(e, n.Call) and e.name == "to_vector" and e.args[0].type == n.MATRIX:
         return e.args[0]
     return None
 
@@ -151,11 +151,8 @@ class Rows:
                     "it reads target(), which mixes prior and likelihood",
                     "add the terms up in a variable of your own",
                 )
-            case n.Unary(op=op, arg=arg):
-                dep = self.of(arg)
-                if op == "-" and dep.kind == "count":
-                    return SUM
-                return dep if dep.kind in ("rowwise", "sum") else self.value(arg)
+            case n.Unary():
+                return self.unary(e)
             case n.Transpose(arg=arg):
                 return self.transpose(self.of(arg), arg.type)
             case n.Binary():
@@ -167,13 +164,8 @@ class Rows:
                 return self.index(e)
             case n.Call():
                 return self.call(e)
-            case n.ArrayLit(items=items) | n.RowLit(items=items) | n.TupleLit(items=items):
-                dep = join(*(self.value(i) for i in items)) if items else FREE
-                if dep.kind == "rowwise":
-                    if isinstance(e, n.TupleLit):
-                        return coupled("rows inside a tuple are not supported")
-                    return replace(dep, axis=dep.axis + 1)
-                return dep
+            case n.ArrayLit() | n.RowLit() | n.TupleLit():
+                return self.items(e)
             case n.TupleItem(base=base):
                 return self.value(base)
         return coupled(f"`{text(e)}` is an expression that is not supported")
@@ -194,7 +186,7 @@ class Rows:
                 AS_DATA,
             )
         if dep.kind in ("sum", "coupled") and e.type.rank == 0 and self.constant(e):
-            names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+            names = names_in(e)
             counts = all(self.of(n.Var(name)).kind in ("count", "free") for name in names)
             return FREE.with_stat(BY_COUNT if counts else BY_DATA)
         if dep.kind == "sum" and self.count_times(e) and not self.pure_sums:
@@ -211,17 +203,30 @@ class Rows:
 
     def constant(self, e: n.Expr) -> bool:
         """Whether the full data alone determine `e`."""
-        return all(x.name in self.data for x in n.walk(e) if isinstance(x, n.Var)) and not any(
-            isinstance(x, n.Target) or (isinstance(x, n.Call) and x.name.endswith("_rng"))
-            for x in n.walk(e)
-        )
+        random = any(x.name.endswith("_rng") for x in n.find_all(e, n.Call))
+        return names_in(e) <= self.data and not random and not any(n.find_all(e, n.Target))
 
     def of_data(self, e: n.Expr) -> bool:
         """Whether `e` reads data alone, those of one row included."""
-        names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+        names = names_in(e)
         return all(name in self.data or self.env.get(name, FREE).number for name in names)
 
     # ---- rules ------------------------------------------------------------------------
+
+    def unary(self, e: n.Unary) -> Dep:
+        dep = self.of(e.arg)
+        if e.op == "-" and dep.kind == "count":
+            return SUM
+        return dep if dep.kind in ("rowwise", "sum") else self.value(e.arg)
+
+    def items(self, e: n.ArrayLit | n.RowLit | n.TupleLit) -> Dep:
+        """Dependence of a container that is written out."""
+        dep = join(*map(self.value, e.items)) if e.items else FREE
+        if dep.kind != "rowwise":
+            return dep
+        if isinstance(e, n.TupleLit):
+            return coupled("rows inside a tuple are not supported")
+        return replace(dep, axis=dep.axis + 1)
 
     def transpose(self, dep: Dep, kind: n.Type) -> Dep:
         if dep.kind == "rowwise" and kind.base.endswith("matrix"):
@@ -240,8 +245,7 @@ class Rows:
         pairs = ((first, left), (second, right))
         told = [(raw.kind != "coupled", dep) for raw, dep in pairs if dep.kind == "coupled"]
         if told:
-            constant = e.type.rank == 0 and self.constant(e)
-            return FREE.with_stat(BY_DATA) if constant else min(told, key=lambda x: x[0])[1]
+            return self.known(e, min(told, key=lambda x: x[0])[1])
         if "rowwise" not in (left.kind, right.kind):
             return join(left, right)
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
@@ -473,11 +477,17 @@ class Rows:
         if whole is not None:
             return whole
         if not any(d.kind in ("rowwise", "sum", "coupled") for d in deps):
-            return join(*(self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)), FREE)
-        dep = self.builtin(e, deps)
-        if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):
-            return FREE.with_stat(BY_DATA)
-        return dep
+            return join(*self.values(e, deps), FREE)
+        return self.known(e, self.builtin(e, deps))
+
+    def values(self, e: n.Call, deps: Sequence[Dep]) -> list[Dep]:
+        """Dependences of the arguments as operands."""
+        return [self.as_value(dep, arg) for dep, arg in zip(deps, e.args, strict=True)]
+
+    def known(self, e: n.Expr, dep: Dep) -> Dep:
+        """`dep`, or that of a number which the full data determine, where rows are coupled."""
+        frozen = dep.kind == "coupled" and e.type.rank == 0 and self.constant(e)
+        return FREE.with_stat(BY_DATA) if frozen else dep
 
     def user(self, e: n.Call, deps: list[Dep]) -> Dep:
         rows = any(d.kind in ("rowwise", "count", "sum", "coupled") for d in deps)
@@ -487,11 +497,8 @@ class Rows:
                 advice="",
             )
         if rows:
-            dep = self.call_user(e, deps)
-            if dep.kind == "coupled" and e.type.rank == 0 and self.constant(e):
-                return FREE.with_stat(BY_DATA)
-            return dep
-        return join(*(self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)), FREE)
+            return self.known(e, self.call_user(e, deps))
+        return join(*self.values(e, deps), FREE)
 
     def sizes(self, e: n.Call, deps: list[Dep]) -> Dep | None:
         """Dependence of a query of sizes, or of a container filled with one value."""
@@ -532,7 +539,7 @@ class Rows:
         """Dependence of a function of Stan's whose arguments depend on rows."""
         if e.name == "sum" and deps[0].kind == "sum":
             return deps[0]
-        values = [self.as_value(d, a) for d, a in zip(deps, e.args, strict=True)]
+        values = self.values(e, deps)
         for dep in values:
             if dep.kind == "coupled":
                 return dep

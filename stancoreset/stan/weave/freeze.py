@@ -64,10 +64,7 @@ def freeze(draft: Draft) -> Draft:
 
 def _is_check(s: n.Stmt) -> bool:
     """A statement that only tests and rejects."""
-    inner = list(n.walk(s))
-    return any(isinstance(x, n.Message) for x in inner) and not any(
-        isinstance(x, n.Assign | n.Decl) for x in inner
-    )
+    return any(n.find_all(s, n.Message)) and not any(n.find_all(s, n.Assign, n.Decl))
 
 
 def _closed(declarations: Sequence[n.Decl], frozen: set[str], counts: set[str]) -> set[str]:

@@ -13,24 +13,25 @@ What is read is then of selected rows, ``y[rows_of_y1]``, as other passes know i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     counted_to,
+    from_first,
     names_in,
+    picks_one,
     single,
     target_vars,
+    times_assigned,
     with_statements,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 
 __all__ = ["with_selected_data_in_place"]
 
@@ -40,40 +41,30 @@ _SIZES = ("size", "num_elements", "rows")
 def with_selected_data_in_place(draft: Draft) -> Draft:
     """Transformed data of selected rows give way to the rows that they are."""
     program = draft.program
-    gathered = _Gathered(program, Names(program))
-    read = set().union(*map(names_in, (*program.transformed_parameters, *program.model)))
-    if not read & gathered.values.keys():
-        return draft
-    program = with_statements(program, gathered.in_place)
+    gathered = _Gathered(program)
+    read = names_in((*program.transformed_parameters, *program.model))
     used = {id(s): s for name, own in gathered.numbered.items() if name in read for s in own}
-    numbered = [*used.values()]
-    draft = replace(draft, program=program)
-    return draft.numbering(program, numbered) if numbered else draft
+    return draft.of(with_statements(program, gathered.in_place), [*used.values()])
 
 
-@dataclass
-class _Gathered:
+class _Gathered(Rewriter):
     """The transformed data of selected rows.
 
     `values` are what each is of, the rows' container and the numbers of its rows; `numbered` are
     the statements that find these numbers, where the program has none.
     """
 
-    program: n.Program
-    names: Names
-    values: dict[str, n.Expr] = field(default_factory=dict)
-    numbered: dict[str, list[n.Stmt]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        body = self.program.transformed_data
-        given = {d.name for d in self.program.data}
-        self.rows = {k for k in first_sizes(self.program) if k in given}
-        self.known = {d.name: d for d in self.program.known}
-        assigned = [x for s in body for x in n.walk(s) if isinstance(x, n.Assign)]
-        self.written = Counter(v.name for s in assigned for v in target_vars(s.target))
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.values: dict[str, n.Expr] = {}
+        self.numbered: dict[str, list[n.Stmt]] = {}
+        body = program.transformed_data
+        given = {d.name for d in program.data}
+        self.rows = {k for k in first_sizes(program) if k in given}
+        self.written = times_assigned(body)
         for k, s in enumerate(body):
             if isinstance(s, n.Decl):
-                later = set().union(*map(assigned_names, body[k:]))
+                later = assigned_names(body[k:])
                 fixed = s.value is not None and not {s.name, *names_in(s.value)} & later
                 if fixed and s.value and s.size.dims and self.of_rows(s.value):
                     self.values[s.name] = s.value
@@ -83,7 +74,7 @@ class _Gathered:
 
     def of_rows(self, e: n.Expr) -> bool:
         """Whether an expression has an entry for each of selected rows, ``log(y[J])``."""
-        parts = [x for x in n.walk(e) if isinstance(x, n.Index) and self.selects(x)]
+        parts = [x for x in n.find_all(e, n.Index) if self.selects(x)]
         own = set().union(*(names_in(x) for x in parts)) if parts else set()
         return bool(parts) and names_in(e) <= own and e.type.rank >= 1
 
@@ -102,11 +93,11 @@ class _Gathered:
 
     def filled(self, s: n.Stmt) -> Iterator[list[n.Assign]]:
         """Assignments ``y1[k] = y[n]; J[k] = n;`` that stand together in a loop over all rows."""
-        for loop in (x for x in n.walk(s) if isinstance(x, n.For) and counted_to(x)):
-            blocks = [x.body for x in n.walk(loop.body) if isinstance(x, n.Block)]
+        for loop in (x for x in n.find_all(s, n.For) if counted_to(x)):
+            blocks = [x.body for x in n.find_all(loop.body, n.Block)]
             alone = [(x,) for y in n.walk(loop.body) if not isinstance(y, n.Block)
-                     for x in n.children(y) if isinstance(x, n.Assign)]  # fmt: skip
-            for body in (*blocks, *alone, *([(loop.body,)])):
+                     for x in n.parts(y) if isinstance(x, n.Assign)]  # fmt: skip
+            for body in (*blocks, *alone, (loop.body,)):
                 together: list[n.Assign] = []
                 for x in body:
                     if isinstance(x, n.Assign) and self.gathers(x, loop.name):
@@ -165,7 +156,7 @@ class _Gathered:
         row = single(value.indices[0])
         assert row is not None
         put = replace(x, target=n.entry(numbers, _place(x)), value=row)
-        changed = assigned_names(s) - {d.name for d in n.walk(s) if isinstance(d, n.Decl)}
+        changed = assigned_names(s) - {d.name for d in n.find_all(s, n.Decl)}
 
         def change(node: n.Node) -> n.Node | None:
             if node is x:
@@ -216,9 +207,5 @@ def _picked(pointer: n.Expr, index: n.Indexing) -> n.Expr:
     """The numbers of rows at `index` of selected ones."""
     if isinstance(index, n.All):
         return pointer
-    base = pointer
-    match pointer:
-        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To(_),)):
-            pass
-    kind = n.INT if isinstance(index, n.Single) and not index.index.type.rank else n.INTS
-    return n.Index(base, (index,), type=kind)
+    kind = n.INT if picks_one(index) else n.INTS
+    return n.Index(from_first(pointer), (index,), type=kind)

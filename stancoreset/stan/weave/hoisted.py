@@ -49,13 +49,13 @@ def with_values_hoisted(draft: Draft) -> Draft:
             kept = tuple(inner for inner in s.yes.body if not moves(inner))
             s = replace(s, yes=replace(s.yes, body=kept))
         model.append(s)
-    return replace(draft, program=replace(program, model=(*moved, *model))) if moved else draft
+    return draft.of(replace(program, model=(*moved, *model)))
 
 
 def never_written(program: n.Program) -> set[str]:
     """Names that one declaration in the model block has, and no assignment."""
     declared = Counter(d.name for d in declarations(program.model))
-    written = set().union(*map(assigned_names, program.model))
+    written = assigned_names(program.model)
     return {name for name, times in declared.items() if times == 1} - written
 
 

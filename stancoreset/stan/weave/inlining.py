@@ -18,7 +18,7 @@ be written out in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -29,6 +29,7 @@ from stancoreset.stan.syntax import (
     constants,
     names_in,
     substituted,
+    without_declarations,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -40,7 +41,6 @@ from stancoreset.stan.weave.sampling import density_call
 __all__ = ["called", "without_densities", "without_partial_sums"]
 
 _Call = n.Call | n.VoidCall
-_LOOPS = n.For | n.ForEach | n.While
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 _DEEPEST = 5  # calls within calls
 
@@ -50,7 +50,7 @@ def without_partial_sums(draft: Draft) -> Draft:
 
     A call stays where its function returns from more than one place.
     """
-    return _of(draft, _written_out(draft.program, lambda call: call.name in THREADED))
+    return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
 def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
@@ -70,11 +70,7 @@ def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
         if found is program:
             break
         program = found
-    return _of(draft, program)
-
-
-def _of(draft: Draft, program: n.Program) -> Draft:
-    return draft if program is draft.program else replace(draft, program=program)
+    return draft.of(program)
 
 
 def _with_calls(program: n.Program, functions: Container[str]) -> n.Program:
@@ -102,14 +98,13 @@ def _written_out(
     program: n.Program, wanted: Callable[[_Call], bool], *, in_loops: bool = True
 ) -> n.Program:
     blocks = (program.transformed_parameters, program.model)
-    calls = [x for block in blocks for s in block for x in n.walk(s) if isinstance(x, _Call)]
-    if not any(map(wanted, calls)):
+    if not any(wanted(x) for block in blocks for x in n.find_all(block, n.Call, n.VoidCall)):
         return program
     # The target may be incremented in the model block alone, but for functions that do so.
     inline = _Inline(program, lambda call: wanted(call) and call.name[-3:] != "_lp", in_loops)
-    parameters = tuple(new for s in blocks[0] for new in inline.statement(s))
+    parameters = inline.statements(blocks[0])
     inline.wanted = wanted
-    model = tuple(new for s in blocks[1] for new in inline.statement(s))
+    model = inline.statements(blocks[1])
     if not inline.done:
         return program
     written = replace(program, transformed_parameters=parameters, model=model)
@@ -124,7 +119,7 @@ def _of_containers(f: n.FunDef) -> bool:
 def _adds(body: n.Stmt) -> bool:
     """Whether a function increments the target, or computes with log densities."""
     return any(
-        isinstance(x, n.Tilde | n.TargetAdd)
+        isinstance(x, n.Increment)
         or (isinstance(x, _Call) and (suffix(x.name)[1] in _DENSITIES or x.name.endswith("_lp")))
         for x in n.walk(body)
     )
@@ -150,15 +145,17 @@ class _Inline:
         own = [node] if isinstance(node, n.Call) and self.wanted(node) else []
         return own + [call for child in n.children(node) for call in self.calls(child)]
 
+    def statements(self, body: Iterable[n.Stmt]) -> tuple[n.Stmt, ...]:
+        """Write out the calls in several statements."""
+        return tuple(new for s in body for new in self.statement(s))
+
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
         """Write out the calls in one statement; return the statements that replace it."""
         match s:
-            case n.Block(body=body) | n.Profile(body=body):
-                return (replace(s, body=tuple(new for x in body for new in self.statement(x))),)
-            case n.If(yes=yes, no=no):
-                return (replace(s, yes=self.branch(yes), no=no and self.branch(no)),)
-            case n.For(body=body) | n.ForEach(body=body) | n.While(body=body):
-                return (replace(s, body=self.branch(body)) if self.in_loops else s,)
+            case n.For() | n.ForEach() | n.While() if not self.in_loops:
+                return (s,)
+            case _ if n.parts(s):
+                return (n.with_parts(s, self.statements),)
             case n.Decl(value=value) if value is not None and self.calls(value):
                 later = n.Assign(n.Var(s.name, type=s.type), "=", value, line=s.line)
                 return (replace(s, value=None), *self.statement(later))
@@ -175,10 +172,6 @@ class _Inline:
                 s = _with(s, call, value)
         return (n.Block(_added_at_once((*before, s)), line=s.line),) if before else (s,)
 
-    def branch(self, s: n.Stmt) -> n.Stmt:
-        found = self.statement(s)
-        return found[0] if len(found) == 1 else n.Block(found, line=s.line)
-
     def written(self, call: _Call) -> tuple[tuple[n.Stmt, ...], n.Expr | None] | None:
         """The statements of a call's function, and the value that it returns."""
         given: tuple[n.Expr, ...] = call.args
@@ -191,13 +184,13 @@ class _Inline:
         if function is None or not isinstance(function.body, n.Block):
             return None
         body = function.body.body
-        returns = [s for s in n.walk(function.body) if isinstance(s, n.Return)]
+        returns = [*n.find_all(function.body, n.Return)]
         if returns != [s for s in body[-1:] if isinstance(s, n.Return)]:
             return None
         self.done.append(function)
         names: dict[str, n.Expr] = {}
         held: list[n.Stmt] = []  # vectors that each pass of a loop would compute again
-        again = set().union(*(names_in(s) for s in n.walk(function.body) if isinstance(s, _LOOPS)))
+        again = names_in(n.find_all(function.body, n.For, n.ForEach, n.While))
         for p, a in zip(function.parameters, given, strict=True):
             names[p.name] = a
             if (
@@ -227,7 +220,7 @@ class _Inline:
 
     def renamed(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         """`body` with new names for its own variables where the program has such names."""
-        own = {s.name for x in body for s in n.walk(x) if isinstance(s, n.Decl | n.For | n.ForEach)}
+        own = {s.name for s in n.find_all(body, n.Decl, n.For, n.ForEach)}
         new = {name: self.names.fresh(name) for name in sorted(own & self.names.used)}
 
         def change(node: n.Node) -> n.Node | None:
@@ -247,8 +240,7 @@ class _Inline:
         aliases = _aliases(body)
         if not aliases:
             return body
-        kept = (_without_declarations(s, aliases.keys()) for s in body)
-        return self.settled([s for s in kept if s is not None], aliases)
+        return self.settled(without_declarations(body, aliases), aliases)
 
     def shorter(self, node: n.Node) -> n.Node | None:
         """``n + 1 - 1`` as n, and ``Y[1:N]`` as Y where Y has N rows."""
@@ -294,7 +286,7 @@ class _Inline:
 
 def _aliases(body: Sequence[n.Stmt]) -> dict[str, n.Expr]:
     """Integers that are another name or a number wherever they are declared, and stay so."""
-    changed = set().union(*map(assigned_names, body))
+    changed = assigned_names(body)
     return {
         name: d.value
         for name, d in constants(body).items()
@@ -316,25 +308,11 @@ def _length(e: n.Expr) -> n.Expr:
 
 
 def _statements(program: n.Program) -> Iterator[n.Statement]:
-    return (s for s in n.walk(program) if isinstance(s, n.Statement))
+    return n.find_all(program, n.Statement)
 
 
 def _with(s: n.Stmt, old: n.Expr, new: n.Expr) -> n.Stmt:
     return n.transform(s, lambda node: new if node is old else None)  # type: ignore[no-any-return]
-
-
-def _without_declarations(s: n.Stmt, names: Container[str]) -> n.Stmt | None:
-    """`s` without the declarations of `names`."""
-    if isinstance(s, n.Decl) and s.name in names:
-        return None
-
-    def change(node: n.Node) -> n.Node | None:
-        if not isinstance(node, n.Block):
-            return None
-        inner = (_without_declarations(x, names) for x in node.body)
-        return replace(node, body=tuple(x for x in inner if x is not None))
-
-    return n.transform(s, change)  # type: ignore[no-any-return]
 
 
 def _added_at_once(body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...]:
@@ -346,7 +324,7 @@ def _added_at_once(body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...]:
     total = bare(last.value) if isinstance(last, n.TargetAdd) else None
     if not isinstance(total, n.Var):
         return body
-    nodes = [x for s in inner for x in n.walk(s)]
+    nodes = [*n.walk(inner)]
     mentions = [x for x in nodes if isinstance(x, n.Var) and x.name == total.name]
     parts: list[n.Decl | n.Assign] = [
         x for x in nodes
@@ -379,5 +357,5 @@ def _without_unused(program: n.Program, done: Sequence[n.FunDef]) -> n.Program:
     """`program` without those of the functions `done` that nothing calls any more."""
     left = [f for f in program.functions if not any(f is d for d in done)]
     kept = replace(program, functions=tuple(left))
-    used = {x.name for x in n.walk(kept) if isinstance(x, n.Call | n.Var | n.VoidCall)}
+    used = {x.name for x in n.find_all(kept, n.Call, n.Var, n.VoidCall)}
     return program if used & {f.name for f in done} else kept

@@ -12,38 +12,30 @@ Ymi;``. A row has the value that is missing in it, and no other row has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, bare, declarations, with_statements
+from stancoreset.stan.syntax import bare, declarations, with_statements
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
+from stancoreset.stan.weave.elements import Element
 
 __all__ = ["without_left_selections"]
 
 
 def without_left_selections(draft: Draft) -> Draft:
     """Loops over all rows stand in place of assignments to selected rows."""
-    program = draft.program
-    spread = _Spread(program, Names(program))
-    program = with_statements(program, spread.statement)
-    return draft.numbering(program, spread.found) if spread.found else draft
+    placed = _Placed(draft.program)
+    return draft.of(with_statements(draft.program, placed.statement), placed.found)
 
 
-@dataclass
-class _Spread:
+class _Placed(Rewriter):
     """Replaces assignments to selected rows; `found` are the statements that place the rows."""
 
-    program: n.Program
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-    places: dict[tuple[str, str], n.Var] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        program = self.program
-        self.known = {d.name for d in program.known}
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.places: dict[tuple[str, str], n.Var] = {}
         self.pointers = {d.name for d in program.known if d.type == n.INTS}
         given = (*program.known, *program.parameters)
         self.lengths = {d.name: text(d.size.dims[0]) for d in given if d.size.dims}
@@ -62,7 +54,7 @@ class _Spread:
                     return None
                 try:
                     return self.loop(s, target, pointer.name, self.sized[v])
-                except NotSplitError:
+                except DoesNotApplyError:
                     return None
         return None
 
@@ -77,14 +69,14 @@ class _Spread:
                 return own
             if isinstance(e, n.Var):
                 if e.name not in self.known and self.lengths.get(e.name) != self.lengths[pointer]:
-                    raise NotSplitError
+                    raise DoesNotApplyError
                 return n.entry(e, place)
             match e:
                 case n.Index(base=n.Var() as base, indices=(n.Single(n.Var() as j),)):
                     return n.entry(base, n.entry(j, place))
             return None
 
-        element = Element(of_row, {}, lambda e: text(target.base) in text(e))
+        element = Element(of_row, whole=lambda e: text(target.base) in text(e))
         value = element.of(s.value) if s.value.type.rank else element.shared(s.value)
         put = replace(s, target=own, op=s.op.replace(".", ""), value=value)
         test = n.Binary(place, ">", n.ZERO, type=n.INT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from stancoreset.stan.syntax import bare, declarations, single
+from stancoreset.stan.syntax import bare, declarations, indexed_name, single
 from stancoreset.stan.syntax import nodes as n
 
 __all__ = ["levels"]
@@ -27,10 +27,9 @@ def levels(program: n.Program, rows: Collection[str]) -> dict[str, str]:
     body = (*program.transformed_parameters, *program.model)
     sizes = {d.name: d.size.dims for d in (*program.parameters, *declarations(body))}
     found: dict[str, str] = {}
-    for e in (e for s in body for e in n.walk(s)):
-        if not (isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in sizes):
-            continue
-        for index, size in zip(e.indices, map(bare, sizes[e.base.name]), strict=False):
+    for e in n.find_all(body, n.Index):
+        dims = sizes.get(indexed_name(e), ())
+        for index, size in zip(e.indices, map(bare, dims), strict=False):
             if isinstance(size, n.Var) and size.name in counts:
                 found |= dict.fromkeys(_picking(index, rows), size.name)
     return found

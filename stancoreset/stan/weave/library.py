@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stancoreset.stan.syntax import nodes as n
+
 __all__ = [
     "BINARY",
     "BLOCKS",
@@ -22,6 +24,7 @@ __all__ = [
     "UNARY",
     "Density",
     "density",
+    "density_of",
     "normalised_name",
     "suffix",
 ]
@@ -130,6 +133,16 @@ def suffix(name: str) -> tuple[str, str]:
         if name.endswith(s):
             return name.removesuffix(s), s
     return name, ""
+
+
+def density_of(node: n.Node) -> tuple[str, tuple[n.Expr, ...]]:
+    """Name without suffix and arguments, the outcome first, of a density; empty for all else."""
+    match node:
+        case n.Tilde(arg=outcome, distribution=name, args=args):
+            return name, (outcome, *args)
+        case n.Call(name=name, args=args) if suffix(name)[1]:
+            return suffix(name)[0], args
+    return "", ()
 
 
 def normalised_name(name: str) -> str:

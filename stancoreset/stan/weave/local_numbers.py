@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from stancoreset.stan.syntax import assigned_names, declarations, names_in, rewritten
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.sampling import ADDING
 from stancoreset.stan.weave.slices import without_unread
 
 __all__ = ["without_local_numbers"]
@@ -26,22 +27,19 @@ __all__ = ["without_local_numbers"]
 
 def without_local_numbers(draft: Draft) -> Draft:
     """The values of numbers that are set once stand in their place, in the model block."""
-    program = draft.program
-    inline = _Inline(program.model)
-    model = inline.block(program.model)
-    if model == program.model:
-        return draft
-    return without_unread(replace(draft, program=replace(program, model=model)))
+    model = _Numbers(draft.program.model).block(draft.program.model)
+    out = draft.of(replace(draft.program, model=model))
+    return draft if out is draft else without_unread(out)
 
 
 @dataclass
-class _Inline:
+class _Numbers:
     """Writes numbers out where they are read."""
 
     model: tuple[n.Stmt, ...]
 
     def __post_init__(self) -> None:
-        below = [x for s in self.model for x in n.walk(s)]
+        below = [*n.find_all(self.model, n.Assign, n.Var)]
         scalars = (d for d in declarations(self.model) if not d.type.rank)
         self.declared = Counter(d.name for d in scalars if d.constraint.kind == "none")
         assigned = [x.target for x in below if isinstance(x, n.Assign)]
@@ -59,41 +57,31 @@ class _Inline:
                 name, value = found
                 values[name] = n.Paren(value, type=value.type)
             else:
-                out.append(self.within(s))
+                out.append(n.with_parts(s, self.block))
         return tuple(out)
 
     def setting(self, s: n.Stmt, after: tuple[n.Stmt, ...]) -> tuple[str, n.Expr] | None:
         """A number and its value, where that is the only one it ever has, and is read after it."""
         match s:
             case n.Decl(name=name, value=n.Expression() as value) if not s.type.rank:
-                changed = set().union(*map(assigned_names, after))
+                changed = assigned_names(after)
                 return None if name in changed or s.constraint.kind != "none" else (name, value)
             case n.Assign(target=n.Var(name=name), op="=", value=value):
-                reads = [x for b in after for x in n.walk(b) if isinstance(x, n.Var)]
+                reads = [*n.find_all(after, n.Var)]
                 here = sum(x.name == name for x in reads)
                 once = self.declared[name] == self.assigned[name] == 1
                 if once and self.mentioned[name] == here + 1:
                     return name, value
         return None
 
-    def within(self, s: n.Stmt) -> n.Stmt:
-        match s:
-            case n.Block(body=body) | n.Profile(body=body):
-                return replace(s, body=self.block(body))
-            case n.If(yes=yes, no=no):
-                return replace(s, yes=self.within(yes), no=no and self.within(no))
-            case n.For(body=body):
-                return replace(s, body=self.within(body))
-        return s
-
 
 def _keeps(name: str, value: n.Expr, after: tuple[n.Stmt, ...]) -> bool:
     """Whether what a value is computed from stays the same as long as its name is read."""
     last = max((k for k, s in enumerate(after) if name in names_in(s)), default=-1)
-    changed = set().union(*map(assigned_names, after[: last + 1]))
+    changed = assigned_names(after[: last + 1])
     return not names_in(value) & changed
 
 
 def _adds(e: n.Expr) -> bool:
     """Whether a value also adds to the target."""
-    return any(isinstance(x, n.Call) and x.name.endswith(("_lp", "_jacobian")) for x in n.walk(e))
+    return any(x.name.endswith(ADDING) for x in n.find_all(e, n.Call))

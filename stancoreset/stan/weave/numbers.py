@@ -23,24 +23,23 @@ stays coupled with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from stancoreset.stan.syntax import (
-    Names,
     bare,
     counted_to,
     has_own_break,
-    name_of,
+    index_name,
+    indexed_name,
     names_in,
     rewritten,
-    single,
     substituted,
     with_statements,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.elements import outcome
 from stancoreset.stan.weave.integers import plain_sum, sum_of
 
@@ -51,10 +50,8 @@ Change = Callable[[n.Node], n.Node | None]
 
 def with_numbers_as_data(draft: Draft) -> Draft:
     """Loops over rows read their numbers, and data of other rows, as data of their own."""
-    program = draft.program
-    carry = _Carry(program, Names(program))
-    program = with_statements(program, carry.statement)
-    return draft.numbering(program, carry.found) if carry.found else draft
+    carry = _Carry(draft.program)
+    return draft.of(with_statements(draft.program, carry.statement), carry.found)
 
 
 def over_all(s: n.For, size: str) -> n.For:
@@ -77,20 +74,15 @@ def within(place: n.Expr, size: n.Expr, s: n.Stmt) -> n.Stmt:
     return s
 
 
-@dataclass
-class _Carry:
+class _Carry(Rewriter):
     """Rewrites loops over rows; `found` are the statements that fill the data they read."""
 
-    program: n.Program
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-    made: dict[tuple[str, ...], n.Var] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.known = {d.name: d for d in self.program.known}
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.made: dict[tuple[str, ...], n.Var] = {}
         self.row = n.integer(self.names.fresh("n"))
         self.step = n.integer(self.names.fresh("k"))
-        self.counted = first_sizes(self.program)
+        self.counted = first_sizes(program)
         self.sizes = {k: size for k, size in self.counted.items() if k in self.known}
 
     def statement(self, s: n.Node) -> n.Node | None:
@@ -105,7 +97,7 @@ class _Carry:
         row = _Row(self, n.integer(s.name), size)
         return replace(whole, body=rewritten(whole.body, row.change))
 
-    def of_one_row(self, s: n.Tilde | n.TargetAdd | n.Assign) -> n.Stmt:
+    def of_one_row(self, s: n.Increment | n.Assign) -> n.Stmt:
         """``y[1] ~ …`` or ``mu[1] = …`` as a loop over rows from 1 to 1."""
         y, counted = (
             (s.target, self.counted) if isinstance(s, n.Assign) else (outcome(s), self.sizes)
@@ -133,10 +125,9 @@ class _Carry:
     def size(self, s: n.For) -> str:
         """Name of the size whose entries the loop visits once each, or ''."""
         own = {
-            self.counted[e.base.name]
-            for e in n.walk(s.body)
-            if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in self.counted
-            if _is(e.indices[0], s.name)
+            self.counted[name]
+            for e in n.find_all(s.body, n.Index)
+            if (name := indexed_name(e)) in self.counted and index_name(e.indices[0]) == s.name
         }
         sizes = (own or {counted_to(s)}) & {*self.sizes.values()}
         fixed = names_in(s.lower) | names_in(s.upper) <= self.known.keys()
@@ -166,10 +157,10 @@ class _Carry:
             carried = replace(base, name=name)
             declared = n.Decl(name, d.size, value=base)
             if loops:
-                sizes = of_each(d.size, [size, *(_at(x, x.upper) for x in loops)])
+                sizes = of_each(d.size, [size, *(_from_one(x, x.upper) for x in loops)])
                 carried = n.Var(name, type=sizes.type)
                 declared = n.Decl(name, sizes)
-            at = tuple(n.Single(_at(x, n.integer(x.name))) for x in loops)
+            at = tuple(n.Single(_from_one(x, n.integer(x.name))) for x in loops)
             own = n.Index(carried, (n.Single(self.row), *at), type=base.type.element())
             put: n.Stmt = within(place, size, n.Assign(own, "=", n.entry(base, place)))
             if loops:
@@ -181,7 +172,7 @@ class _Carry:
         return self.made[key]
 
 
-def _at(s: n.For, number: n.Expr) -> n.Expr:
+def _from_one(s: n.For, number: n.Expr) -> n.Expr:
     """The place of a loop's number, from 1 on."""
     first = bare(s.lower)
     assert isinstance(first, n.IntLit)
@@ -215,22 +206,26 @@ class _Row:
             return n.entry(self.carry.number(self.size), self.loop)
         return self.read(e, self.change)
 
+    def is_own(self, index: n.Indexing) -> bool:
+        """Whether an index is the number of the row."""
+        return index_name(index) == self.loop.name
+
     def read(self, e: n.Node, change: Change) -> n.Node | None:
         """An element with indices by `change`, but for the row's own; None for all else."""
         if not isinstance(e, n.Index):
             return None
         base, first = bare(e.base), e.indices[0]
-        indices = tuple(i if _is(i, self.loop.name) else n.transform(i, change) for i in e.indices)
+        indices = tuple(i if self.is_own(i) else n.transform(i, change) for i in e.indices)
         if (
             isinstance(base, n.Var)
             and self.carry.sizes.get(base.name) == self.size
             and isinstance(first, n.Single)
-            and not _is(first, self.loop.name)
+            and not self.is_own(first)
         ):
             place = n.transform(bare(first.index), self.place)
             if self.by_data(place):
                 loops = [x for x in self.inner if x.name in names_in(place)]
-                at = [n.Single(_at(x, n.integer(x.name))) for x in loops]
+                at = [n.Single(_from_one(x, n.integer(x.name))) for x in loops]
                 place = substituted(place, {self.loop.name: self.carry.row})
                 data = self.carry.other(base, place, loops)
                 return replace(e, base=data, indices=(n.Single(self.loop), *at, *indices[1:]))
@@ -265,7 +260,3 @@ class _Row:
         given = {*self.carry.known, *(v.name for v in self.carry.made.values())}
         given |= {x.name for x in self.inner}
         return not place.type.rank and self.loop.name in names_in(place) <= given | {self.loop.name}
-
-
-def _is(index: n.Indexing, name: str) -> bool:
-    return name_of(single(index)) == name

@@ -315,7 +315,7 @@ def _relaxed(d: n.Decl, rows: Rows) -> n.Decl:
 
 def _increments_by(s: n.Node) -> str:
     """The function by which a statement adds to the target for its value, too; or empty."""
-    calls = (x.name for x in n.walk(s) if isinstance(x, n.Call))
+    calls = (x.name for x in n.find_all(s, n.Call))
     return next((name for name in calls if name.endswith(ADDING)), "")
 
 

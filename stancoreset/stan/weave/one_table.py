@@ -107,7 +107,7 @@ class _Joined:
         )  # fmt: skip
         new = {name: var.name for name, var in zip(old, self.weights, strict=True)}
         body = (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
-        assert not {"log_lik"} & set().union(*map(names_in, body))
+        assert not {"log_lik"} & names_in(body)
         return replace(
             tree,
             data=(*self.data(left), n.Decl(weights.name, size, bounds)),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from stancoreset.stan.syntax import assignments, declarations, derived, names_in, sources
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.library import density_of
 
 __all__ = ["outcome_statistics", "outcomes"]
 
@@ -53,13 +53,7 @@ def outcome_statistics(
 
 def outcomes(node: n.Node) -> set[str]:
     """Names in the outcomes of the densities below `node`."""
-    found: set[str] = set()
-    for x in n.walk(node):
-        if isinstance(x, n.Tilde):
-            found |= names_in(x.arg)
-        elif isinstance(x, n.Call) and suffix(x.name)[1] and x.args:
-            found |= names_in(x.args[0])
-    return found
+    return names_in(args[0] for x in n.walk(node) if (args := density_of(x)[1]))
 
 
 def _inputs(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:

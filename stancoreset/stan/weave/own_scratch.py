@@ -15,49 +15,38 @@ transformed data, finds the first row that would read what another row has left,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, target_vars
+from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, part_of, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
 
 __all__ = ["with_own_scratch"]
 
 
-class _NotMarkedError(Exception):
-    """More than data decides which elements a row writes and reads."""
-
-
 def with_own_scratch(draft: Draft) -> Draft:
     """Scratch containers stand inside loops over rows; checks reject a row that reads another's."""
-    move = _Move(draft.program, Names(draft.program))
-    model = move.statements(draft.program.model)
-    if not move.checks:
-        return draft
-    return replace(draft, program=replace(draft.program, model=model), checks=tuple(move.checks))
+    move = _Move(draft.program)
+    moved = draft.of(replace(draft.program, model=move.statements(draft.program.model)))
+    return draft if moved is draft else replace(moved, checks=tuple(move.checks))
 
 
-@dataclass
-class _Move:
+class _Move(Rewriter):
     """Moves declarations into loops, and collects the checks."""
 
-    program: n.Program
-    names: Names
-    checks: list[n.Stmt] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.data = {d.name for d in self.program.known}
-        self.counts = self.program.integers
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.checks: list[n.Stmt] = []
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         scratch = {
             s.name: s for s in body
             if isinstance(s, n.Decl) and s.value is None and s.type.rank
-            and names_in(s.size) <= self.data and not s.size.items
+            and names_in(s.size) <= self.known.keys() and not s.size.items
         }  # fmt: skip
         others = [s for s in body if not (isinstance(s, n.Decl) or self.over_rows(s))]
-        outside = set().union(*map(names_in, others))
+        outside = names_in(others)
         loops = [s for s in body if isinstance(s, n.For) and self.over_rows(s)]
         filled = set().union(*map(_filled, loops)) - outside
         moved = {k: d for k, d in scratch.items() if k in filled and self.checked(d, loops)}
@@ -65,8 +54,7 @@ class _Move:
         for s in body:
             if isinstance(s, n.For) and s in loops:
                 own = [d for k, d in moved.items() if k in names_in(s)]
-                inner = n.Block((*own, *body_of(s.body)), line=s.body.line)
-                out.append(replace(s, body=inner))
+                out.append(n.with_body(s, (*own, *body_of(s.body))))
             elif isinstance(s, n.Block):
                 out.append(replace(s, body=self.statements(s.body)))
             elif not (isinstance(s, n.Decl) and s.name in moved):
@@ -75,14 +63,14 @@ class _Move:
 
     def over_rows(self, s: n.Stmt) -> bool:
         """Whether a loop may pass over rows: ``for (n in 1:N)``, with N data."""
-        return counted_to(s) in self.counts
+        return counted_to(s) in self.program.integers
 
     def checked(self, d: n.Decl, loops: Sequence[n.For]) -> bool:
         """Whether the data tell what the rows read of a container; its checks are kept."""
         using = [s for s in loops if d.name in names_in(s)]
         try:
-            found = [_Marks(d, self.names, {*self.data, s.name}).check(s) for s in using]
-        except _NotMarkedError:
+            found = [_Marks(d, self.names, {*self.known, s.name}).check(s) for s in using]
+        except DoesNotApplyError:
             return False
         self.checks += found
         return True
@@ -90,7 +78,7 @@ class _Move:
 
 def _filled(s: n.Stmt) -> set[str]:
     """Names of containers to whose elements the statements below assign."""
-    assigned = (x for x in n.walk(s) if isinstance(x, n.Assign) and isinstance(x.target, n.Index))
+    assigned = (x for x in n.find_all(s, n.Assign) if isinstance(x.target, n.Index))
     return {v.name for x in assigned for v in target_vars(x.target)}
 
 
@@ -151,7 +139,7 @@ class _Marks:
                 return (s,)
             case n.Skip() | None:
                 return ()
-        raise _NotMarkedError
+        raise DoesNotApplyError
 
     def assignment(self, s: n.Assign) -> tuple[n.Stmt, ...]:
         base, *_ = target_vars(s.target)
@@ -163,7 +151,7 @@ class _Marks:
             return reads
         reads = self.reads(s.value if s.op == "=" else n.Binary(s.target, "+", s.value))
         if isinstance(s.target, n.TupleLit) or len(target_vars(s.target)) != 1:
-            raise _NotMarkedError
+            raise DoesNotApplyError
         return (*reads, n.Assign(self.of(s.target, self.marks), "=", self.of(s.target, self.all)))
 
     def reads(self, node: n.Node | None) -> tuple[n.Stmt, ...]:
@@ -174,11 +162,7 @@ class _Marks:
             branches = [n.Block(self.reads(e)) for e in (node.yes, node.no)]
             some = any(branch.body for branch in branches)
             return (n.If(node.condition, branches[0], branches[1]),) if some else ()
-        inner = node
-        while isinstance(inner, n.Index):
-            inner = inner.base
-        if isinstance(inner, n.Var) and inner.name == self.scratch.name:
-            assert isinstance(node, n.Expression)
+        if isinstance(node, n.Var | n.Index) and part_of(node) == self.scratch.name:
             return (self.rejected(node),)
         found = (check for child in n.children(node) for check in self.reads(child))
         return tuple(dict.fromkeys(found))
@@ -216,4 +200,4 @@ class _Marks:
     def require(self, *nodes: n.Node | None) -> None:
         """Leave the check where more than data decides."""
         if not self.is_known(*nodes):
-            raise _NotMarkedError
+            raise DoesNotApplyError

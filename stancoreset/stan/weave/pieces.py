@@ -13,7 +13,7 @@ from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.advice import IN_A_LOOP, SUMS_ALONE, mixed_by_row
 from stancoreset.stan.weave.domain import BY_DATA
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.library import density_of
 from stancoreset.stan.weave.proven import Piece
 from stancoreset.stan.weave.sampling import density_call, is_literal
 
@@ -50,7 +50,7 @@ class Pieces:
         self.functions = functions
         self.count = count
 
-    def of(self, s: n.Tilde | n.TargetAdd) -> tuple[Piece, ...]:
+    def of(self, s: n.Increment) -> tuple[Piece, ...]:
         """The terms of an increment; refuses what is neither free of rows nor a sum over them."""
         if isinstance(s, n.Tilde):
             return (self.of_tilde(s),)
@@ -82,9 +82,8 @@ class Pieces:
         """A likelihood of counts or sums over rows cannot be weighted row by row."""
         outcome = names_in(e)
         for x in n.walk(e):
-            if isinstance(x, n.Call) and suffix(x.name)[1]:
-                inner = set().union(*(names_in(a) for a in x.args[1:]))
-                outcome -= inner - names_in(x.args[0])
+            _, args = density_of(x)
+            outcome -= names_in(args[1:]) - names_in(args[:1])
         summary = sorted(outcome & self.rows.frozen)
         if summary:
             refuse(
@@ -163,7 +162,7 @@ def _summed(e: n.Expr) -> n.Expr:
 
 
 def _has_density(e: n.Expr) -> bool:
-    return any(isinstance(x, n.Call) and suffix(x.name)[1] for x in n.walk(e))
+    return any(density_of(x)[0] for x in n.walk(e))
 
 
 def _negative(scale: n.Expr | None) -> n.Expr | None:

@@ -16,30 +16,31 @@ as moving averages do, has no end and stays where it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     body_of,
     counted_to,
     declarations,
+    index_name,
     name_of,
     names_in,
     rewritten,
     single,
     substituted,
     target_vars,
+    times_assigned,
+    with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
+from stancoreset.stan.weave.elements import Element, InLoop
 from stancoreset.stan.weave.integers import reduced_sum
-from stancoreset.stan.weave.slices_as_loops import Entry
 
 __all__ = ["with_values_at_their_places"]
 
@@ -50,51 +51,35 @@ Values = dict[str, n.Expr]
 
 def with_values_at_their_places(draft: Draft) -> Draft:
     """Values that rows compute are written out where another row reads them."""
-    program = draft.program
-    places = _Places(program, Names(program))
-    parameters = places.statements(program.transformed_parameters)
-    model = places.statements(program.model)
-    if not places.found:
-        return draft
-    return replace(draft, program=replace(program, transformed_parameters=parameters, model=model))
+    return draft.of(with_blocks(draft.program, _Places(draft.program).statements))
 
 
-@dataclass
-class _Places:
+class _Places(Rewriter):
     """Walks statements; `values` are those of variables that are known for each row."""
 
-    program: n.Program
-    names: Names
-    values: Values = field(default_factory=dict)
-    steps: set[str] = field(default_factory=set)  # variables of loops from 1 on
-    found: int = 0
-
-    def __post_init__(self) -> None:
-        p = self.program
+    def __init__(self, p: n.Program) -> None:
+        super().__init__(p)
+        self.values: Values = {}
+        self.steps: set[str] = set()  # variables of loops from 1 on
         local = declarations(p.transformed_parameters, p.model)
         often = Counter(d.name for d in local)
         sizes = first_sizes(p)
         once = [d for d in local if often[d.name] == 1]
         self.declared = {d.name: d for d in once}
         self.rows = {d.name: sizes[d.name] for d in once if d.name in sizes and d.type.rank == 1}
-        written = [x for s in (*p.transformed_parameters, *p.model) for x in n.walk(s)]
-        self.written = Counter(
-            v.name for x in written if isinstance(x, n.Assign) for v in target_vars(x.target)
-        )
+        self.written = times_assigned((*p.transformed_parameters, *p.model))
 
     # ---- statements ---------------------------------------------------------------------------
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         return tuple(map(self.statement, body))
 
-    def inner(self, s: n.Stmt | None) -> n.Stmt | None:
-        """A statement after which what it has changed is not known."""
-        if s is None:
-            return None
+    def inner(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+        """Statements after which what they have changed is not known."""
         before = dict(self.values)
-        new = self.statement(s)
+        new = self.statements(body)
         self.values = before
-        self.forget(assigned_names(s))
+        self.forget(assigned_names(body))
         return new
 
     def forget(self, names: set[str]) -> None:
@@ -105,24 +90,16 @@ class _Places:
 
     def statement(self, s: n.Stmt) -> n.Stmt:
         match s:
-            case n.Block(body=body) | n.Profile(body=body):
-                before = dict(self.values)
-                new = replace(s, body=self.statements(body))
-                self.values = before
-                self.forget(assigned_names(s))
-                return new
-            case n.If(yes=yes, no=no):
-                new_yes, new_no = self.inner(yes), self.inner(no)
-                self.forget(assigned_names(s))
-                assert new_yes is not None
-                return replace(s, condition=self.read(s.condition), yes=new_yes, no=new_no)
+            case n.Block() | n.Profile():
+                return n.with_parts(s, self.inner)
+            case n.If():
+                new = n.with_parts(s, self.inner)
+                return replace(new, condition=n.transform(new.condition, self.other))
             case n.For() if counted_to(s) in self.program.integers:
                 return self.loop(s)
-            case n.For(body=body) | n.ForEach(body=body) | n.While(body=body):
+            case n.For() | n.ForEach() | n.While():
                 self.forget(assigned_names(s))
-                new_body = self.inner(body)
-                assert new_body is not None
-                return replace(s, body=new_body)
+                return n.with_parts(s, self.inner)
             case n.Decl(name=name, value=value):
                 if value is not None and name in self.rows:
                     self.give(name, self.entry(value))
@@ -153,44 +130,28 @@ class _Places:
         if not e.type.rank:
             return self.own(e)
         try:
-            return self.own(Element(Entry(_ROW).of, {}, lambda e: False).of(e))
-        except NotSplitError:
+            return self.own(Element(InLoop(_ROW).of).of(e))
+        except DoesNotApplyError:
             return None
 
     def own(self, e: n.Expr, values: Mapping[str, n.Expr] | None = None) -> n.Expr | None:
         """A value with those of other variables written out; None where one is not known."""
         known = self.values if values is None else values
-
-        def change(x: n.Node) -> n.Node | None:
-            if isinstance(x, n.Index) and name_of(x.base) in known and len(x.indices) == 1:
-                place = single(x.indices[0])
-                if place is not None and not place.type.rank:
-                    return _at(known[name_of(x.base)], n.transform(place, change))
-            return None
-
-        new: n.Expr = n.transform(e, change)
+        new: n.Expr = n.transform(e, _written_out(known, lambda name, place: not place.type.rank))
         return None if names_in(new) & self.rows.keys() else new
 
     # ---- where they are read ------------------------------------------------------------------
 
     def other(self, e: n.Node) -> n.Node | None:
         """The value of another row written out; None for all else."""
-        if isinstance(e, n.Index) and name_of(e.base) in self.values and len(e.indices) == 1:
-            place = single(e.indices[0])
-            if isinstance(place, n.Binary):
-                self.found += 1
-                return _at(self.values[name_of(e.base)], n.transform(place, self.other))
-        return None
-
-    def read(self, e: n.Expr) -> n.Expr:
-        return n.transform(e, self.other)  # type: ignore[no-any-return]
+        return _written_out(self.values, lambda name, place: isinstance(place, n.Binary))(e)
 
     # ---- loops over rows ----------------------------------------------------------------------
 
     def loop(self, s: n.For) -> n.Stmt:
         """A loop over all rows, in which rows before are as they were left."""
         body = self.without_shifts(s, body_of(s.body))
-        size, changed = counted_to(s), set().union(*map(assigned_names, body))
+        size, changed = counted_to(s), assigned_names(body)
         now: Values = dict(self.values)
         inside = {d.name for d in declarations(body)}
         numbers: Values = {s.name: _ROW}  # and those that a row computes for itself
@@ -200,7 +161,7 @@ class _Places:
             earlier = any(
                 isinstance(x, n.Index)
                 and name_of(x.base) in changed
-                and name_of(single(x.indices[0])) != _ROW.name
+                and index_name(x.indices[0]) != _ROW.name
                 for x in n.walk(value)
             )
             return None if earlier or names_in(value) & inside else self.own(value, now)
@@ -217,7 +178,7 @@ class _Places:
                 new = self.changed(now.pop(name, None), x.op, own)
                 if new is not None and self.rows[name] == size:
                     now[name] = new
-        leaves = any(isinstance(e, n.Break | n.Continue) for x in body for e in n.walk(x))
+        leaves = any(n.find_all(body, n.Break, n.Continue))
         final = {
             k: v
             for k, v in now.items()
@@ -225,18 +186,11 @@ class _Places:
         }
         stay = {k: v for k, v in final.items() if k not in changed}
 
-        def other(e: n.Node) -> n.Node | None:
-            if isinstance(e, n.Index) and name_of(e.base) in final and len(e.indices) == 1:
-                place = single(e.indices[0])
-                before = isinstance(place, n.Binary) and self.before(place, s)
-                if isinstance(place, n.Binary) and (before or name_of(e.base) in stay):
-                    self.found += 1
-                    return _at(final[name_of(e.base)], n.transform(place, other))
-            return None
+        def wanted(name: str, place: n.Expr) -> bool:
+            return isinstance(place, n.Binary) and (name in stay or self.before(place, s))
 
-        new_body = tuple(rewritten(x, other) for x in body)
         self.values = final
-        return replace(s, body=n.Block(new_body, line=s.body.line))
+        return n.with_body(s, [rewritten(x, _written_out(final, wanted)) for x in body])
 
     def of_row(self, x: n.Stmt, s: n.For) -> str:
         """v of ``v[n] = …``, in the loop over n; empty for all else."""
@@ -247,7 +201,7 @@ class _Places:
 
     def before(self, place: n.Binary, s: n.For) -> bool:
         """Whether ``n - i`` is a row before n."""
-        steps = {x.name for x in n.walk(s.body) if isinstance(x, n.For) and _positive(x.lower)}
+        steps = {x.name for x in n.find_all(s.body, n.For) if _positive(x.lower)}
         steps |= self.steps
         if place.op != "-" or name_of(bare(place.left)) != s.name:
             return False
@@ -257,7 +211,7 @@ class _Places:
 
     def without_shifts(self, s: n.For, body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...]:
         """The body of a loop in which each row finds itself what the one before has left it."""
-        changed = set().union(*map(assigned_names, body))
+        changed = assigned_names(body)
         for k, x in enumerate(body):
             match x:
                 case n.For(name=i, lower=n.IntLit(text="1"), upper=upper, body=inner):
@@ -269,20 +223,20 @@ class _Places:
                 continue
             table, d = self.shifted(put, s.name, i)
             rest = (*body[:k], *body[k + 1 :])
-            later = set().union(*map(assigned_names, body[k:]))
+            later = assigned_names(body[k:])
             own_names = {x.name for x in declarations(body)}
             given = names_in(put.value) & {table, *later, *own_names}
             if d is None or given or names_in(upper) & {*own_names, *changed}:
                 continue
-            below = [e for y in rest for e in n.walk(y)]
+            below = [*n.walk(rest)]
             reads = [e for e in below if isinstance(e, n.Index) and name_of(e.base) == table]
-            own_row = all(name_of(single(e.indices[0])) == s.name for e in reads)
+            own_row = all(index_name(e.indices[0]) == s.name for e in reads)
             mentions = sum(isinstance(e, n.Var) and e.name == table for e in below)
             if len(reads) != mentions or not own_row:
                 continue
             assert isinstance(d.value, n.Call)
             start, _, length = d.value.args
-            own = n.Var(self.names.fresh(table), type=n.Type("row_vector"))
+            own = n.Var(self.names.fresh(table), type=n.ROW_VECTOR)
 
             def of_own(e: n.Node, table: str = table, own: n.Var = own) -> n.Node | None:
                 if not (isinstance(e, n.Index) and name_of(e.base) == table):
@@ -303,7 +257,6 @@ class _Places:
                 n.SizedType("row_vector", sizes=(length,)),
                 value=n.call("rep_row_vector", start, length, kind=own.type),
             )
-            self.found += 1
             return (declared, n.loop(i, length, fill), *(rewritten(y, of_own) for y in rest))
         return body
 
@@ -314,7 +267,7 @@ class _Places:
                 d = self.declared.get(table)
             case _:
                 return "", None
-        own = name_of(single(i)) == step and text(single(place) or n.ZERO) == f"{row} + 1"
+        own = index_name(i) == step and text(single(place) or n.ZERO) == f"{row} + 1"
         if d is None or not own or self.written[table] != 1:
             return "", None
         match d.value:
@@ -323,9 +276,20 @@ class _Places:
         return table, None
 
 
-def _at(value: n.Expr, place: n.Expr) -> n.Expr:
-    """The value of the row at `place`."""
-    return n.Paren(substituted(value, {_ROW.name: place}), type=value.type)
+def _written_out(
+    values: Mapping[str, n.Expr], wanted: Callable[[str, n.Expr], bool]
+) -> Callable[[n.Node], n.Node | None]:
+    """What changes ``v[i]`` into the value of v in row i, for those v and i that are `wanted`."""
+
+    def change(e: n.Node) -> n.Node | None:
+        match e:
+            case n.Index(base=n.Var(name=v), indices=(n.Single(i),)) if v in values:
+                if wanted(v, bare(i)):
+                    own = substituted(values[v], {_ROW.name: n.transform(bare(i), change)})
+                    return n.Paren(own, type=own.type)
+        return None
+
+    return change
 
 
 def _positive(e: n.Expr) -> bool:

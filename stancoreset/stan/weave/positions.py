@@ -15,10 +15,9 @@ same loop, and each pass begins with its own:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assignments,
     body_of,
     counted_to,
@@ -27,7 +26,7 @@ from stancoreset.stan.syntax import (
     target_vars,
 )
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.slices import needed
 
 __all__ = ["with_positions_found"]
@@ -35,24 +34,13 @@ __all__ = ["with_positions_found"]
 
 def with_positions_found(draft: Draft) -> Draft:
     """Each pass of a loop begins with the integers that the passes before it have counted up."""
-    program = draft.program
-    find = _Find(program, Names(program))
-    model = find.statements(program.model)
-    if not find.found:
-        return draft
-    return draft.numbering(replace(program, model=model), find.found)
+    find = _Find(draft.program)
+    model = find.statements(draft.program.model)
+    return draft.of(replace(draft.program, model=model), find.found)
 
 
-@dataclass
-class _Find:
+class _Find(Rewriter):
     """Sets the carried integers of loops, and collects the statements that find them."""
-
-    program: n.Program
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.known = {d.name for d in self.program.known}
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         out: list[n.Stmt] = []
@@ -61,8 +49,7 @@ class _Find:
                 out.append(replace(s, body=self.statements(s.body)))
             elif isinstance(s, n.For) and counted_to(s) in self.program.integers:
                 set_first = [x for d in _carried(body[:k], s) for x in self.set(d, body[:k], s)]
-                inner = n.Block((*set_first, *body_of(s.body)), line=s.body.line)
-                out.append(replace(s, body=inner) if set_first else s)
+                out.append(n.with_body(s, (*set_first, *body_of(s.body))))
             else:
                 out.append(s)
         return tuple(out)
@@ -72,11 +59,11 @@ class _Find:
         carried = n.integer(d.name)
         every = n.integers(self.names.fresh(f"{d.name}_of_{s.name}"))
         own = n.entry(every, n.integer(s.name))
-        body = n.Block((n.Assign(own, "=", carried), *body_of(s.body)))
-        counting = needed([*before, replace(s, body=body)], {every.name})
-        local = {x.name for c in counting for x in n.walk(c) if isinstance(x, n.For | n.Decl)}
-        read = set().union(*map(names_in, counting))
-        if read - self.known - local - {every.name}:
+        found = n.with_body(s, (n.Assign(own, "=", carried), *body_of(s.body)))
+        counting = needed([*before, found], {every.name})
+        local = {x.name for x in n.find_all(counting, n.For, n.Decl)}
+        read = names_in(counting)
+        if read - self.known.keys() - local - {every.name}:
             return []
         count = n.integer(counted_to(s))
         self.found.append(n.Decl(every.name, n.SizedType("int", array=(count,)), line=s.line))
@@ -87,7 +74,7 @@ class _Find:
 def _carried(before: Sequence[n.Stmt], s: n.For) -> list[n.Decl]:
     """Integers declared before a loop whose value in one pass depends on that in another."""
     pairs = [*assignments(s, names_in)]
-    assigned = [x for x in n.walk(s) if isinstance(x, n.Assign)]
+    assigned = [*n.find_all(s, n.Assign)]
     carried = {
         v.name
         for x in assigned

@@ -29,7 +29,7 @@ _PARTS = ("csr_extract_w", "csr_extract_v", "csr_extract_u")
 
 def with_products_by_row(draft: Draft) -> Draft:
     """Products become dense, of rows that are picked before they are multiplied."""
-    return replace(draft, program=_picked_before(_dense(draft.program)))
+    return draft.of(_picked_before(_dense(draft.program)))
 
 
 def _dense(program: n.Program) -> n.Program:
@@ -58,8 +58,8 @@ def _dense(program: n.Program) -> n.Program:
 def _picked_before(program: n.Program) -> n.Program:
     given = {d.name: d.type for d in program.data}
     free, fixed = without_rows(program), never_written(program)
-    changing = set().union(*map(assigned_names, program.model))
-    nodes = [x for s in program.model for x in n.walk(s)]
+    changing = assigned_names(program.model)
+    nodes = [*n.walk(program.model)]
     uses = Counter(x.name for x in nodes if isinstance(x, n.Var))
     picks = Counter(_picked(x, given) for x in nodes)
     products = {
@@ -69,7 +69,7 @@ def _picked_before(program: n.Program) -> n.Program:
         and isinstance(value := d.value, n.Binary)
         and value.op == "*"
         and isinstance(value.left, n.Var)
-        and given.get(value.left.name) == n.Type("matrix")
+        and given.get(value.left.name) == n.MATRIX
         and value.left.name in free
         and d.name in fixed
         and 0 < picks[d.name] == uses[d.name]

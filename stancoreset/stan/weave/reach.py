@@ -23,7 +23,7 @@ def reach(draft: Draft) -> Draft:
     rows = {name: dep.axis for name, dep in deps.items() if dep.kind == "rowwise"}
     refuse_lost_outcomes(draft.dropped, draft.weighted, rows)
     kept = (*draft.transformed_data, *draft.transformed_parameters, *draft.model)
-    used = set().union(*map(names_in, kept))
+    used = names_in(kept)
     for d in by_rows:
         if deps[d.name].kind == "coupled" and d.name in used:
             raise WeaveError(d.line, deps[d.name].why, d.name, advice=deps[d.name].advice)

@@ -10,13 +10,13 @@ Each row has what it has added to the number, which transformed data find from a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, assigned_names, bare, counted_to, names_in
+from stancoreset.stan.syntax import assigned_names, bare, counted_to, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 
 __all__ = ["with_row_counts_summed"]
 
@@ -24,33 +24,27 @@ __all__ = ["with_row_counts_summed"]
 def with_row_counts_summed(draft: Draft) -> Draft:
     """Sums over rows stand in the target for numbers of rows of a kind."""
     program = draft.program
-    counts = _Counts(program, Names(program))
+    counts = _Counts(program)
     model = tuple(n.transform(s, counts.statement) for s in program.model)
-    if not counts.read:
-        return draft
-    found = [s for name in counts.read for s in counts.found.get(name, ())]
-    draft = replace(draft, program=replace(program, model=model))
-    return draft.numbering(draft.program, found) if found else draft
+    found = [s for name in counts.read for s in counts.by_row.get(name, ())]
+    return draft.of(replace(program, model=model), found)
 
 
-@dataclass
-class _Counts:
-    """The numbers of rows; `values` are the sums that they are, `found` what each row adds."""
+class _Counts(Rewriter):
+    """The numbers of rows; `values` are the sums that they are, `by_row` what each row adds."""
 
-    program: n.Program
-    names: Names
-    values: dict[str, n.Expr] = field(default_factory=dict)
-    found: dict[str, list[n.Stmt]] = field(default_factory=dict)
-    read: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        body = self.program.transformed_data
-        sizes = first_sizes(self.program)
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.values: dict[str, n.Expr] = {}
+        self.by_row: dict[str, list[n.Stmt]] = {}
+        self.read: list[str] = []
+        body = program.transformed_data
+        sizes = first_sizes(program)
         for k, d in enumerate(body):
             if not (isinstance(d, n.Decl) and d.type == n.INT and d.value is not None):
                 continue
             writes = [s for s in body if d.name in assigned_names(s)]
-            later = set().union(*map(assigned_names, body[k:]))
+            later = assigned_names(body[k:])
             match bare(d.value):
                 case n.Call(name="sum", args=(n.Var(name=v),)) if (
                     v in sizes and not {d.name, v} & later
@@ -64,7 +58,7 @@ class _Counts:
         size = counted_to(s)
         own = n.integers(self.names.fresh(f"{name}_by_row"))
         steps = {f"{name} += 1;", f"{name} = {name} + 1;"}
-        changed = assigned_names(s) - {d.name for d in n.walk(s) if isinstance(d, n.Decl)}
+        changed = assigned_names(s) - {d.name for d in n.find_all(s, n.Decl)}
         at = n.entry(own, n.integer(s.name))
         added = 0
 
@@ -78,20 +72,20 @@ class _Counts:
             return n.Skip() if assigned_names(x) & changed else None
 
         loop = n.transform(s, change)
-        writes = sum(name in assigned_names(x) for x in n.walk(s) if isinstance(x, n.Assign))
-        inner = any(isinstance(x, n.For | n.ForEach | n.While) for x in n.walk(s.body))
+        writes = sum(name in assigned_names(x) for x in n.find_all(s, n.Assign))
+        inner = any(n.find_all(s.body, n.For, n.ForEach, n.While))
         if size not in self.program.integers or inner or added != writes:
             return
         if names_in(loop) & changed:  # what it reads, it changes
             return
         count = n.integer(size)
         zeros = n.call("rep_array", n.ZERO, count, kind=n.INTS)
-        self.found[name] = [n.Decl(own.name, n.SizedType("int", (count,)), value=zeros), loop]
+        self.by_row[name] = [n.Decl(own.name, n.SizedType("int", (count,)), value=zeros), loop]
         self.values[name] = n.call("sum", own, kind=n.INT)
 
     def statement(self, s: n.Node) -> n.Node | None:
         """An increment with sums for numbers that stand in its sums and products."""
-        if isinstance(s, n.For | n.ForEach | n.While):
+        if isinstance(s, n.Loop):
             return s  # whose passes would add up all rows each
         if not isinstance(s, n.TargetAdd):
             return None

@@ -29,7 +29,7 @@ ADDING = ("_lp", "_jacobian")
 
 def is_literal(e: n.Expr) -> bool:
     """Whether the expression has no variables."""
-    return not any(isinstance(x, n.Var) for x in n.walk(e))
+    return not any(n.find_all(e, n.Var))
 
 
 def density_call(s: n.Tilde, functions: Container[str]) -> n.Call:

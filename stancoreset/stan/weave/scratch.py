@@ -19,6 +19,7 @@ from stancoreset.stan.syntax import (
     assigned_names,
     bare,
     declarations,
+    index_name,
     name_of,
     names_in,
     single,
@@ -46,7 +47,7 @@ def found_by_rows(
     found: dict[str, Dep] = {}
     adding = set()
     for name in sorted(assigned_names(body) & env.keys()):
-        writes = [s for s in n.walk(body) if isinstance(s, n.Assign) and _assigns(s, name)]
+        writes = [s for s in n.find_all(body, n.Assign) if _assigns(s, name)]
         axes = [_row_axis(s, env) for s in writes]
         if None not in axes:  # each row has its entry, and must not read those of others
             if env[name].kind == "unset" or (env[name].kind == "free" and env[name].axis < 0):
@@ -81,13 +82,13 @@ def _assigns(s: n.Assign, name: str) -> bool:
 
 
 def _mentions(node: n.Node, name: str) -> int:
-    return sum(isinstance(v, n.Var) and v.name == name for v in n.walk(node))
+    return sum(v.name == name for v in n.find_all(node, n.Var))
 
 
 def _row_axis(s: n.Assign, env: Mapping[str, Dep]) -> int | None:
     """Which index of ``mu[k, n] = …`` is the row; None if none is."""
     for axis, i in enumerate(getattr(s.target, "indices", ())):
-        if env.get(name_of(single(i)), UNSET).number:
+        if env.get(index_name(i), UNSET).number:
             return axis
     return None
 
@@ -243,12 +244,12 @@ def _places(index: n.Indexing, loop: str, shift: int) -> set[int]:
 
 def _targets(body: n.Stmt, name: str) -> list[tuple[n.Indexing, ...]]:
     """The indices of all elements of `name` that `body` assigns to."""
-    found = [_indexed(s.target) for s in n.walk(body) if isinstance(s, n.Assign)]
+    found = [_indexed(s.target) for s in n.find_all(body, n.Assign)]
     return [indices for base, indices in found if isinstance(base, n.Var) and base.name == name]
 
 
 def _leaves(body: n.Stmt) -> bool:
-    return any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
+    return any(n.find_all(body, n.Break, n.Continue))
 
 
 def _indexed(e: n.Node) -> tuple[n.Node, tuple[n.Indexing, ...]]:

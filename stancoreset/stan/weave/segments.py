@@ -33,8 +33,8 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError, arguments, outcome
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.elements import Element, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.slices import needed
 
@@ -54,16 +54,14 @@ def without_segments(draft: Draft) -> Draft:
         return draft
     split = _Split(rows, Names(program))
     model = split.statements(program.model)
-    if not split.found:
-        return draft
-    return draft.numbering(replace(program, model=model), split.found)
+    return draft.of(replace(program, model=model), split.found)
 
 
 def segmented(program: n.Program) -> dict[str, list[str]]:
     """The data that loops over segments cut, by the data integers that count the segments."""
     rows = _RowData(program)
     found: dict[str, list[str]] = {}
-    for s in (x for b in program.model for x in n.walk(b)):
+    for s in n.walk(program.model):
         count = counted_to(s)
         cut = {x.base.name for x in rows.slices(s)} if count in program.integers else set()
         names = sorted(y for y in cut if rows.counts[y] != count)
@@ -74,8 +72,8 @@ def segmented(program: n.Program) -> dict[str, list[str]]:
 
 def _parts(s: n.Stmt) -> list[n.For]:
     """Loops over parts of rows, ``for (n in first[j]:last[j])``, within others."""
-    outer = (x for x in n.walk(s) if isinstance(x, n.For))
-    inner = (x for o in outer for x in n.walk(o.body) if isinstance(x, n.For))
+    outer = n.find_all(s, n.For)
+    inner = (x for o in outer for x in n.find_all(o.body, n.For))
     return [x for x in inner if not isinstance(bare(x.lower), n.IntLit)]
 
 
@@ -106,7 +104,7 @@ class _RowData:
         sizes = first_sizes(program)
         self.counts = {d.name: sizes[d.name] for d in program.data if d.name in sizes}
         integers = {d.name for d in declarations(program.model) if d.type == n.INT}
-        counted = integers & set().union(*map(assigned_names, program.model))
+        counted = integers & assigned_names(program.model)
         terms = [x for s in program.model for x in increments(s)]
         self.picked = {text(y) for x in terms if (y := outcome(x)) and self.picks(y)}
         parts = (x for s in program.model for x in _parts(s))
@@ -162,7 +160,7 @@ class _Split:
                     try:
                         loop = _Loop(self.rows, self.names)
                         out += loop.split(s, body[:k], body[k + 1 :], self.found)
-                    except NotSplitError:
+                    except DoesNotApplyError:
                         out.append(s)
                 case n.Block(body=inner):
                     out.append(replace(s, body=self.statements(inner)))
@@ -189,21 +187,21 @@ class _Loop:
         self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt], found: list[n.Stmt]
     ) -> list[n.Stmt]:
         """Replace a loop over segments by loops over rows; append their numbering to `found`."""
-        loops = (x for x in n.walk(s) if isinstance(x, n.For) and x.name in self.rows.positions)
+        loops = (x for x in n.find_all(s, n.For) if x.name in self.rows.positions)
         bounds: list[_Slice | n.For] = [*self.rows.slices(s), *loops]
         wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in bounds))
         pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
         self.counting = sources(pairs, wanted)
         # What the loop computes as it goes, inside or outside of it, stays in it.
         self.local = ({d.name for d in declarations([s])} | assigned_names(s)) - self.counting
-        if any(isinstance(x, n.Break | n.Continue) for x in n.walk(s)):
-            raise NotSplitError
+        if any(n.find_all(s, n.Break, n.Continue)):
+            raise DoesNotApplyError
         start = needed(before, self.counting)
-        inner = (x.name for x in n.walk(s) if isinstance(x, n.For | n.Decl))
+        inner = (x.name for x in n.find_all(s, n.For, n.Decl))
         given = self.rows.known | {d.name for d in declarations(start)} | {*inner}
-        given |= {x.name for b in start for x in n.walk(b) if isinstance(x, n.For)}
-        if (self.counting | set().union(*map(names_in, start))) - given:  # or declared outside
-            raise NotSplitError
+        given |= {x.name for x in n.find_all(start, n.For)}
+        if (self.counting | names_in(start)) - given:  # or declared outside
+            raise DoesNotApplyError
         # loops that go on where others have ended leave some rows to those
         self.conditional = self.read_later(s, after) or not all(map(self.counts, start))
         # and terms of some rows of a segment leave the others to other terms
@@ -233,7 +231,7 @@ class _Loop:
                 return replace(s, body=tuple(self.numbering(x) for x in body))
             case n.If(condition=condition, yes=yes, no=no) if self.rows.slices(s):
                 if names_in(condition) - self.rows.known - self.counting - {*self.loops}:
-                    raise NotSplitError
+                    raise DoesNotApplyError
                 outside, self.conditional = self.conditional, True
                 branches = self.numbering(yes), no and self.numbering(no)
                 self.conditional = outside
@@ -243,7 +241,7 @@ class _Loop:
         counted = assigned_names(s) & self.counting
         only = assigned_names(s) <= self.counting and not increments(s)
         if self.rows.slices(s) or (counted and not only):
-            raise NotSplitError
+            raise DoesNotApplyError
         return s if counted or self.counts(s) else n.Skip(line=s.line)
 
     def read_later(self, s: n.Stmt, after: Sequence[n.Stmt]) -> bool:
@@ -259,7 +257,7 @@ class _Loop:
         """`s` without densities of segments; None if nothing but counting for them is left."""
 
         def change(node: n.Node) -> n.Node | None:
-            cut = isinstance(node, n.Tilde | n.TargetAdd) and self.rows.slices(node)
+            cut = isinstance(node, n.Increment) and self.rows.slices(node)
             return n.Skip() if cut else None
 
         left: n.Stmt = n.transform(s, change)
@@ -267,15 +265,15 @@ class _Loop:
         outer = assigned_names(left) - self.counting - self.local
         return left if added or outer or self.read_later(s, after) else None
 
-    def numbered(self, s: n.Tilde | n.TargetAdd) -> n.Stmt:
+    def numbered(self, s: n.Increment) -> n.Stmt:
         """Numbers for the rows of a density's segment; its term goes to `terms`."""
         slices = self.rows.slices(s)
         first = slices[0]
         cut = first if first.single else self.rows.slice(arguments(s)[0])
         if cut is None or names_in(s) & self.local:
-            raise NotSplitError
+            raise DoesNotApplyError
         if {x.bounds for x in slices} != {cut.bounds}:
-            raise NotSplitError
+            raise DoesNotApplyError
 
         def term(row: n.Var, own: dict[str, n.Expr]) -> n.Stmt:
             if cut.single:
@@ -286,7 +284,7 @@ class _Loop:
                 if found is None:
                     return None
                 if any(names_in(i) & own.keys() for i in found.further):
-                    raise NotSplitError
+                    raise DoesNotApplyError
                 indices = (n.Single(row), *found.further)
                 return n.Index(found.base, indices, type=e.type.element())
 
@@ -298,7 +296,7 @@ class _Loop:
         """Numbers for the rows ``for (n in first[j]:last[j])``; a pass goes to `terms`."""
         own = {d.name for d in declarations([s])}
         if names_in(s.body) & (self.local - own) or assigned_names(s.body) - own:
-            raise NotSplitError
+            raise DoesNotApplyError
         slices = self.rows.slices(s.body)
 
         def term(row: n.Var, names: dict[str, n.Expr]) -> n.Stmt:
@@ -317,14 +315,14 @@ class _Loop:
         """The loop that numbers the rows of a segment; `term_of` gives the term of one row."""
         counts = {self.rows.counts[x.base.name] for x in slices}
         if len(counts) != 1:
-            raise NotSplitError
+            raise DoesNotApplyError
         size, row = n.integer(counts.pop()), n.integer(self.names.fresh("n"))
         numbers = {k: n.integers(self.names.fresh(f"{k}_of_row")) for k in self.loops}
         # A row in two segments gets -1, one in none 0; the declared bound then names the row.
         own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
         term = term_of(row, own)
         if names_in(term) & (self.counting - self.rows.known):
-            raise NotSplitError  # the position itself
+            raise DoesNotApplyError  # the position itself
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = n.ZERO if self.conditional else n.ONE
         size_of_all = n.SizedType("int", array=(size,))

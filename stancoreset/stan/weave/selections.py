@@ -21,16 +21,20 @@ from stancoreset.stan.syntax import (
     body_of,
     constants,
     declarations,
+    from_first,
     has_own_break,
+    indexed_name,
     name_of,
     names_in,
     rewritten,
+    single,
+    without_declarations,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import addends
 from stancoreset.stan.weave.domain import coupled, rowwise
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
@@ -39,10 +43,6 @@ from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow
 
 __all__ = ["spread"]
-
-
-class _NotSpreadError(Exception):
-    """The statement is left as it is."""
 
 
 def spread(draft: Draft) -> Draft:
@@ -73,7 +73,7 @@ class _Spread:
         model = tuple(n.transform(s, self.statement) for s in loops)
         if not self.counts:
             return draft
-        return draft.numbering(replace(self.program, model=model), self.statements)
+        return draft.of(replace(self.program, model=model), self.statements)
 
     # ---- statements -----------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ class _Spread:
             return s  # nor is any loop inside it
         if name_of(pointer) in self.sized:  # a loop over all rows
             return s
-        entry = s.name if isinstance(s, n.ForEach) else text(_entry(pointer, s.name))
+        entry = s.name if isinstance(s, n.ForEach) else text(_numbered(pointer, s.name))
         numbers = {entry, *_aliases(s.body, entry)}  # texts of the number of the row
         row = n.integer(self.names.loop())
         body = _renumbered(s.body, numbers, row)
@@ -100,12 +100,12 @@ class _Spread:
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows in place of an increment of selected rows; None for all else."""
-        if not isinstance(s, n.Tilde | n.TargetAdd) or (isinstance(s, n.Tilde) and s.truncated):
+        if not isinstance(s, n.Increment) or (isinstance(s, n.Tilde) and s.truncated):
             return None
         value = density_call(s, self.functions) if isinstance(s, n.Tilde) else s.value
         try:
             rest, loops = self.parts(value, s)
-        except _NotSpreadError:
+        except DoesNotApplyError:
             return None
         if not loops:
             return None
@@ -127,7 +127,7 @@ class _Spread:
 
     def loop(self, e: n.Call, selected: set[str], negative: bool, s: n.Stmt) -> n.Stmt:
         if len(selected) != 1:
-            raise _NotSpreadError
+            raise DoesNotApplyError
         (chosen,) = selected
         i = n.integer(self.names.loop())
         entry = self.user_entry(e, chosen, i, s) if e.user else self.entry(e, chosen, i)
@@ -149,10 +149,10 @@ class _Spread:
             return self.row(e.args[0], chosen, i)
         known = density(suffix(e.name)[0])
         if known is None or known.glm is not None:
-            raise _NotSpreadError
+            raise DoesNotApplyError
         args = [self.row(a, chosen, i) if chosen in self.selections(a) else a for a in e.args]
         if any(a.type.rank != known.rank(position) for position, a in enumerate(args)):
-            raise _NotSpreadError
+            raise DoesNotApplyError
         return replace(e, args=tuple(args))
 
     def user_entry(self, e: n.Call, chosen: str, i: n.Expr, s: n.Stmt) -> n.Expr:
@@ -169,21 +169,10 @@ class _Spread:
 
     def selection(self, e: n.Node) -> str:
         """The text of J or J[1:K] in ``v[J[1:K]]``, for v with one entry per row."""
-        if not isinstance(e, n.Index) or not isinstance(e.base, n.Var):
+        if not isinstance(e, n.Index) or indexed_name(e) not in self.sized:
             return ""
-        first = e.indices[0]
-        if e.base.name not in self.sized or not isinstance(first, n.Single):
-            return ""
-        pointer = bare(first.index)
-        if isinstance(pointer, n.Index) and len(pointer.indices) == 1:
-            match pointer.indices[0]:
-                case n.Between(n.IntLit(text="1"), _) | n.To(_) | n.All():
-                    base = pointer.base
-                case _:
-                    return ""
-        else:
-            base = pointer
-        if not isinstance(base, n.Var) or base.name not in self.pointers:
+        pointer = single(e.indices[0])
+        if pointer is None or name_of(from_first(pointer)) not in self.pointers:
             return ""
         return text(pointer) if names_in(pointer) <= self.globals else ""
 
@@ -208,7 +197,7 @@ class _Spread:
         # a statistic, ``mean(x[J])``, is another for all rows
         mixes = chosen in self.selections(e) and (dep.kind != "rowwise" or dep.stat)
         if mixes or names_in(others) & self.sized:
-            raise _NotSpreadError
+            raise DoesNotApplyError
         return whole
 
     def picked(self, e: n.Expr, chosen: str, index: n.Indexing) -> n.Expr:
@@ -249,11 +238,8 @@ class _Spread:
 
 def _each(s: n.ForEach, pointers: Mapping[str, str]) -> n.Expr | None:
     """``for (i in J)`` or ``for (i in J[1:K])``."""
-    pointer = base = bare(s.sequence)
-    match pointer:
-        case n.Index(base=base, indices=(n.Between(n.IntLit(text="1"), _) | n.To(_),)):
-            pass
-    return pointer if isinstance(base, n.Var) and base.name in pointers else None
+    pointer = bare(s.sequence)
+    return pointer if name_of(from_first(pointer)) in pointers else None
 
 
 def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
@@ -261,10 +247,9 @@ def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
     if text(bare(s.lower)) != "1" or assigned_names(s.body) & names_in(s.upper):
         return None
     found = {
-        e.base.name
-        for e in n.walk(s.body)
-        if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in pointers
-        if text(e) == text(_entry(e.base, s.name))
+        name
+        for e in n.find_all(s.body, n.Index)
+        if (name := indexed_name(e)) in pointers and text(e) == text(_numbered(e.base, s.name))
     }
     if len(found) != 1:
         return None
@@ -275,7 +260,7 @@ def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
     return n.Index(pointer, (n.Between(n.ONE, s.upper),), type=pointer.type)
 
 
-def _entry(pointer: n.Expr, number: str) -> n.Index:
+def _numbered(pointer: n.Expr, number: str) -> n.Index:
     base = pointer.base if isinstance(pointer, n.Index) else pointer
     return n.entry(base, n.integer(number))
 
@@ -289,24 +274,15 @@ def _aliases(body: n.Stmt, entry: str) -> set[str]:
 def _renumbered(body: n.Stmt, numbers: Collection[str], by: n.Expr) -> n.Stmt:
     """The body with another expression for the row's number; names for it are gone."""
 
-    def alias(s: n.Node) -> bool:
-        return isinstance(s, n.Decl) and s.name in numbers
-
     def change(e: n.Node) -> n.Node | None:
-        if isinstance(e, n.Block) and any(map(alias, e.body)):
-            kept = tuple(x for x in e.body if not alias(x))
-            return rewritten(replace(e, body=kept), change)
         return by if isinstance(e, n.Var | n.Index) and text(e) in numbers else None
 
-    return rewritten(body, change)
+    return rewritten(n.Block(without_declarations(body_of(body), numbers)), change)
 
 
 def _picks_row(e: n.Node, numbers: Collection[str], rows: Collection[str]) -> bool:
     """Whether `e` is the entry of a row: ``y[J[k]]``."""
-    return (
-        isinstance(e, n.Index)
-        and isinstance(e.base, n.Var)
-        and e.base.name in rows
-        and isinstance(e.indices[0], n.Single)
-        and text(bare(e.indices[0].index)) in numbers
-    )
+    if not isinstance(e, n.Index) or indexed_name(e) not in rows:
+        return False
+    place = single(e.indices[0])
+    return place is not None and text(place) in numbers

@@ -22,6 +22,7 @@ from stancoreset.stan.syntax import (
     has_own_break,
     increments,
     names_in,
+    own_nodes,
     rewritten,
     single,
     sources,
@@ -298,14 +299,14 @@ class Flow:
     def left_out(self, s: n.Stmt | None) -> Counter[tuple[str, ...]]:
         """Densities of `s` from which Stan leaves out terms without parameters; with their data."""
         found: Counter[tuple[str, ...]] = Counter()
-        for x in n.walk(s) if s else ():
+        for x in n.find_all(s, n.Call, n.Tilde):
             call = density_call(x, self.functions) if isinstance(x, n.Tilde) else x
-            if isinstance(call, n.Call) and (call is not x or is_unnormalised(call)):
+            if call is not x or is_unnormalised(call):
                 data = (text(e) if self.rows.of_data(e) else "" for e in call.args)
                 found[normalised_name(call.name), *data] += not call.user
         return +found  # without a user's own, which leave out nothing
 
-    def require_constants(self, s: n.Tilde | n.TargetAdd) -> None:
+    def require_constants(self, s: n.Increment) -> None:
         """Refuse a rows' density whose constants depend on a branch that parameters choose."""
         if self.place.constants and (found := self.left_out(s)):
             density = next(iter(found))[0]
@@ -333,9 +334,9 @@ class Flow:
         """Refuse a call, for its value too, that would add something for the rows unweighted."""
         if not any(name.endswith(ADDING) for name in self.functions):
             return
-        own = (x for c in n.children(s) if not isinstance(c, n.Statement) for x in n.walk(c))
-        for call in (s, *own):
-            if not isinstance(call, n.Call | n.VoidCall) or not call.name.endswith(ADDING):
+        calls: list[n.Call | n.VoidCall] = [*n.find_all(own_nodes(s), n.Call)]
+        for call in [s, *calls] if isinstance(s, n.VoidCall) else calls:
+            if not call.name.endswith(ADDING):
                 continue
             dep = join(self.context, *(self.rows.of(a) for a in call.args))
             if self.place.loop or self.place.repeats or dep.looks_at_rows:
@@ -487,7 +488,7 @@ class Flow:
 
     # ---- increments of the target -------------------------------------------------------
 
-    def increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
+    def increment(self, s: n.Increment) -> Proven:
         chosen = bare(s.value) if isinstance(s, n.TargetAdd) and not self.place.loop else None
         if isinstance(chosen, n.Ternary) and self.rows.of(chosen).kind == "coupled":
             return self.alternatives(s, chosen)
@@ -502,7 +503,7 @@ class Flow:
             refuse(s, "whether it is reached depends on single observations")
         return self.whole_increment(s)
 
-    def whole_increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
+    def whole_increment(self, s: n.Increment) -> Proven:
         """An increment outside the loops over rows."""
         pieces = self.pieces.of(s)
         if all(p.kind == "free" for p in pieces):
@@ -514,11 +515,8 @@ class Flow:
         """Words for an explanation about numbers in a prior that are computed from rows."""
         found = [
             text(e)
-            for e in n.walk(s)
-            if isinstance(e, n.Call | n.Index)
-            and not e.type.rank
-            and self.rows.constant(e)
-            and self.rows.value(e).stat
+            for e in n.find_all(s, n.Call, n.Index)
+            if not e.type.rank and self.rows.constant(e) and self.rows.value(e).stat
         ]
         kept = [e for e in found if not any(e != other and e in other for other in found)]
         if not kept:
@@ -531,7 +529,7 @@ class Flow:
         yes, no = (n.TargetAdd(v, line=s.line, origin=s.as_written) for v in (e.yes, e.no))
         return self.branch(n.If(e.condition, yes, no, line=s.line))
 
-    def row_increment(self, s: n.Tilde | n.TargetAdd) -> Proven:
+    def row_increment(self, s: n.Increment) -> Proven:
         """An increment in the loop over rows."""
         if isinstance(s, n.Tilde):
             value = increment(s, self.functions, self.rows)
@@ -658,13 +656,13 @@ class Flow:
             self.env.update(after)
             return result
         result = self.settled(body, sure)
-        if not any(isinstance(x, n.Return) for x in n.walk(body)):
+        if not any(n.find_all(body, n.Return)):
             self.known_loops[where] = (body, result, dict(self.env))
         return result
 
     def settled(self, body: n.Stmt, sure: bool) -> Proven:
         """The body of a loop as it is found in the last of the passes."""
-        sure = sure and not any(isinstance(x, n.Break | n.Continue) for x in n.walk(body))
+        sure = sure and not any(n.find_all(body, n.Break, n.Continue))
         left, own_break = self.left, has_own_break(body)
         while True:
             before = dict(self.env)
@@ -871,7 +869,7 @@ def _new_coupling(
     for name, dep in before.items():
         now = after.get(name, dep)
         if now.kind == "coupled" and not now.stale and dep.kind != "coupled":
-            writes = (s for s in n.walk(body) if isinstance(s, n.Assign))
+            writes = n.find_all(body, n.Assign)
             lines = [s.line for s in writes if name in {v.name for v in target_vars(s.target)}]
             return WeaveError(lines[0] if lines else 0, now.why, advice=now.advice)
     return None
@@ -892,9 +890,9 @@ def _neighbour(body: n.Node, loop: str, data: set[str]) -> str:
     What data and the loop's variable alone decide is told last.
     """
     found: list[tuple[bool, str]] = []
-    for e in n.walk(body):
-        for index in e.indices if isinstance(e, n.Index) else ():
+    for e in n.find_all(body, n.Index):
+        for index in e.indices:
             inner = single(index)
             if isinstance(inner, n.Binary) and inner.op in "+-" and loop in names_in(inner):
-                found.append((names_in(e) <= data | {loop}, text(e)))  # type: ignore[arg-type]
+                found.append((names_in(e) <= data | {loop}, text(e)))
     return min(found, default=(False, ""))[1]

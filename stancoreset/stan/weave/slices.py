@@ -4,53 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from stancoreset.stan.syntax import (
     assigned_names,
     assignments,
     declarations,
     names_in,
+    own_nodes,
     sources,
-    target_vars,
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["around", "needed", "without", "without_unread"]
+__all__ = ["filtered", "needed", "without", "without_unread"]
 
 
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
     """The statements that the values of `wanted` depend on, control flow included."""
     body = list(body)
-    return _keep(body, sources((pair for s in body for pair in _reads(s)), wanted))
+    live = sources((pair for s in body for pair in _reads(s)), wanted)
+
+    def keep(s: n.Stmt, context: frozenset[str]) -> bool:
+        return bool(_given(s) & live) or isinstance(s, n.Break | n.Continue)
+
+    return filtered(body, keep)
 
 
 def _reads(s: n.Stmt) -> Iterator[tuple[str, set[str]]]:
     """Variables, and the names that their values and declared sizes and bounds depend on."""
     yield from assignments(s, names_in)
-    for d in n.walk(s):
-        if isinstance(d, n.Decl):
-            yield d.name, names_in(d.size) | names_in(d.constraint)
+    for d in n.find_all(s, n.Decl):
+        yield d.name, names_in(d.size) | names_in(d.constraint)
 
 
-def _keep(body: Iterable[n.Stmt], live: set[str]) -> list[n.Stmt]:
+def _given(s: n.Stmt) -> set[str]:
+    """Names of the variables that a simple statement declares or assigns to."""
+    return {s.name} if isinstance(s, n.Decl) else assigned_names(s)
+
+
+def filtered(
+    body: Iterable[n.Stmt],
+    keep: Callable[[n.Stmt, frozenset[str]], bool],
+    context: frozenset[str] = frozenset(),
+) -> list[n.Stmt]:
+    """The statements to `keep`, with the conditions, loops and blocks around them.
+
+    `keep` is given a simple statement, and the names that decide whether and how often it runs:
+    those of `context`, and of the conditions and loops around it.
+    """
     out: list[n.Stmt] = []
     for s in body:
-        match s:
-            case n.Decl():
-                if s.name in live:
-                    out.append(s)
-            case n.Assign():
-                if {v.name for v in target_vars(s.target)} & live:
-                    out.append(s)
-            case n.Break() | n.Continue():
-                out.append(s)
-            case _:
-                out += around(s, lambda body: _keep(body, live)) or []
+        inner = context | names_in(own_nodes(s)) if n.parts(s) else context
+        parts = _around(s, partial(filtered, keep=keep, context=inner))
+        out += ([s] if keep(s, context) else []) if parts is None else parts
     return out
 
 
-def around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
+def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
     """A compound statement with its parts filtered by `inside`; empty if nothing is left.
 
     None for a statement without parts.
@@ -79,21 +90,13 @@ def _does_something(s: n.Stmt) -> bool:
 
 def without(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
     """The statements without declarations of and assignments to `names`."""
-    out: list[n.Stmt] = []
-    for s in body:
-        match s:
-            case n.Decl():
-                if s.name not in names:
-                    out.append(s)
-            case n.Assign():
-                if not {v.name for v in target_vars(s.target)} <= names:
-                    out.append(s)
-            case n.Message(kind="print") if names_in(s) & names:
-                continue
-            case _:
-                left = around(s, lambda body: without(body, names))
-                out += [s] if left is None else left
-    return out
+
+    def keep(s: n.Stmt, context: frozenset[str]) -> bool:
+        if isinstance(s, n.Decl | n.Assign):
+            return not _given(s) <= names
+        return not (_prints(s) and names_in(s) & names)
+
+    return filtered(body, keep)
 
 
 def without_unread(draft: Draft) -> Draft:
@@ -101,14 +104,12 @@ def without_unread(draft: Draft) -> Draft:
     program = draft.program
     model = program.model
     names = {d.name for d in declarations(model) if d.constraint.kind == "none"}
-    for s in (s for b in model for s in n.walk(b) if isinstance(s, n.Decl | n.Assign)):
-        if any(isinstance(e, n.Call) and e.name.endswith("_lp") for e in n.walk(s)):
+    for s in n.find_all(model, n.Decl, n.Assign):
+        if any(e.name.endswith("_lp") for e in n.find_all(s, n.Call)):
             names -= {s.name} if isinstance(s, n.Decl) else assigned_names(s)  # adds to the target
     while (left := tuple(_unread(model, names))) != model:
         model = left
-    return (
-        draft if model is program.model else replace(draft, program=replace(program, model=model))
-    )
+    return draft.of(replace(program, model=model))
 
 
 def _unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
@@ -116,9 +117,9 @@ def _unread(body: Iterable[n.Stmt], names: set[str]) -> list[n.Stmt]:
     body = list(body)
     pairs = [pair for s in body for pair in _reads(s)]
     wanted = {name for name, _ in pairs} - names
-    for s in (s for b in body for s in n.walk(b) if isinstance(s, n.Statement)):
+    for s in n.find_all(body, n.Statement):
         if not isinstance(s, n.Decl | n.Assign) and not _prints(s):
-            wanted.update(*(names_in(c) for c in n.children(s) if not isinstance(c, n.Statement)))
+            wanted |= names_in(own_nodes(s))
     live = sources(pairs, wanted)
     return without(body, names - live)
 

@@ -14,38 +14,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import Names, bare, declarations, rewritten, unchained
+from stancoreset.stan.syntax import bare, declarations, picks_one, rewritten, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.elements import Element, NotSplitError, arguments
-from stancoreset.stan.weave.integers import plain_sum, sum_of
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
+from stancoreset.stan.weave.elements import Element, InLoop, arguments, entry_of
+from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import UNARY
 
-__all__ = ["Entry", "with_slices_as_loops"]
+__all__ = ["with_slices_as_loops"]
 
 
 def with_slices_as_loops(draft: Draft) -> Draft:
     """A loop over its entries stands in place of each univariate density of a slice of data."""
-    program = draft.program
-    split = _Split(program, Names(program))
-    model = tuple(n.transform(s, split.statement) for s in program.model)
-    if not split.found:
-        return draft
-    return replace(draft, program=replace(program, model=model))
+    loops = _Loops(draft.program)
+    model = tuple(n.transform(s, loops.statement) for s in draft.program.model)
+    return draft.of(replace(draft.program, model=model))
 
 
-@dataclass
-class _Split:
-    """Puts loops in place of terms; `found` counts them."""
+class _Loops(Rewriter):
+    """Puts loops in place of terms."""
 
-    program: n.Program
-    names: Names
-    found: int = 0
-
-    def __post_init__(self) -> None:
-        self.known = {d.name: d for d in self.program.known}
-        p = self.program
+    def __init__(self, p: n.Program) -> None:
+        super().__init__(p)
         blocks = p.known, p.parameters, p.transformed_parameters, p.model
         found = declarations(*blocks)
         names = [d.name for d in found]
@@ -53,16 +44,14 @@ class _Split:
 
     def statement(self, s: n.Node) -> n.Stmt | None:
         """The loop that stands for a term of many entries; None for all else."""
-        if not isinstance(s, n.Tilde | n.TargetAdd):
+        if not isinstance(s, n.Increment):
             return None
         try:
             y = bare(arguments(s)[0])
             loop = self.of_table(s, y) if isinstance(y, n.Call) else None
-            loop = loop or self.of_slice(rewritten(s, self.tail))
-        except NotSplitError:
+            return loop or self.of_slice(rewritten(s, self.tail))
+        except DoesNotApplyError:
             return None
-        self.found += loop is not None
-        return loop
 
     def tail(self, e: n.Node) -> n.Expr | None:
         """``tail(y, k)`` and ``segment(y, i, k)`` as slices, where the size is declared."""
@@ -81,7 +70,7 @@ class _Split:
     def size(self, x: n.Expr) -> n.Expr | None:
         """The declared size of a variable, or of what single indices leave of it."""
         base = unchained(x) if isinstance(x, n.Index) else x
-        if isinstance(base, n.Index) and all(map(_one, base.indices)):
+        if isinstance(base, n.Index) and all(map(picks_one, base.indices)):
             base = base.base
         if not isinstance(base, n.Var) or base.name not in self.declared:
             return None
@@ -90,7 +79,7 @@ class _Split:
     # ---- slices ---------------------------------------------------------------------------
 
     def of_slice(self, s: n.Stmt) -> n.Stmt | None:
-        assert isinstance(s, n.Tilde | n.TargetAdd)
+        assert isinstance(s, n.Increment)
         y = bare(arguments(s)[0])
         y = unchained(y) if isinstance(y, n.Index) else y
         if not (isinstance(y, n.Index) and isinstance(y.base, n.Var) and y.type.rank == 1):
@@ -101,12 +90,12 @@ class _Split:
             return None
         lower, upper = _bounds(y.indices[ranges[0]], declared.size.dims[ranges[0]])
         row = n.integer(self.names.fresh("n"))
-        term = Element(Entry(row, lower).of, {}, lambda e: False).statement(s)
+        term = Element(InLoop(row, lower).of).statement(s)
         return n.For(row.name, lower, upper, term, line=s.line)
 
     # ---- tables ---------------------------------------------------------------------------
 
-    def of_table(self, s: n.Tilde | n.TargetAdd, y: n.Call) -> n.Stmt | None:
+    def of_table(self, s: n.Increment, y: n.Call) -> n.Stmt | None:
         """Loops over rows and columns for ``to_vector(y) ~ …``, of a matrix of data."""
         table = bare(y.args[0]) if y.args else y
         if y.name not in _FLAT or not isinstance(table, n.Var) or table.name not in self.known:
@@ -116,7 +105,7 @@ class _Split:
         i, j = (n.integer(self.names.fresh(name)) for name in "ij")
         first, second = self.known[table.name].size.dims
         cell = _Cell((i, text(first)), (j, text(second)), y.name, self.declared)
-        term = Element(cell.of_flat, {}, lambda e: False).statement(s)
+        term = Element(cell.of_flat).statement(s)
         return n.loop(i.name, first, n.loop(j.name, second, term, line=s.line), line=s.line)
 
 
@@ -128,57 +117,7 @@ def _bounds(index: n.Indexing, size: n.Expr) -> tuple[n.Expr, n.Expr]:
             return lower, size
         case n.To(upper):
             return n.ONE, upper
-    raise NotSplitError
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Entries of vectors, where entry 1 is at `lower` of the loop over `row`."""
-
-    row: n.Expr
-    lower: n.Expr = n.ONE
-
-    def at(self, start: n.Expr) -> n.Expr:
-        """The place of the entry in what starts at `start`: ``n``, ``n - 1``, …"""
-        (ours, names), (theirs, others) = sum_of(self.lower), sum_of(start)
-        apart = theirs - ours
-        if names != others:
-            return n.Binary(self.row, "-", n.Paren(n.minus(self.lower, start), type=n.INT),
-                            type=n.INT)  # fmt: skip
-        if not apart:
-            return self.row
-        step = n.IntLit(str(abs(apart)), type=n.INT)
-        return n.Binary(self.row, "+" if apart > 0 else "-", step, type=n.INT)
-
-    def of(self, e: n.Expr) -> n.Expr | None:
-        """The entry of a variable or a part of one; None for all else."""
-        match e:
-            case n.Var():
-                return n.entry(e, self.at(n.ONE))
-            case n.Index():
-                return self.indexed(unchained(e))
-        return None
-
-    def indexed(self, e: n.Index) -> n.Expr:
-        many = [k for k, i in enumerate(e.indices) if not _one(i)]
-        indices = [*e.indices]
-        if many:  # of a matrix, which a product takes by rows
-            indices[many[0]] = n.Single(self.place(e.indices[many[0]]))
-        else:
-            indices.append(n.Single(self.at(n.ONE)))
-        return n.Index(e.base, tuple(indices), type=e.type.element())
-
-    def place(self, index: n.Indexing) -> n.Expr:
-        match index:
-            case n.Between(lower, _) | n.From(lower):
-                return self.at(lower)
-            case n.To() | n.All():
-                return self.at(n.ONE)
-            case n.Single(inner):
-                found = self.of(bare(inner))
-                if found is not None:
-                    return found
-        raise NotSplitError
+    raise DoesNotApplyError
 
 
 #: What makes one row of a table, and the order of its entries in it.
@@ -205,11 +144,14 @@ class _Cell:
                 if table.type.rank == 2:
                     return self.of(table)
         if isinstance(e, n.Var | n.Index):
-            raise NotSplitError
+            raise DoesNotApplyError
         return None
 
     def of(self, e: n.Expr) -> n.Expr:
         """The cell of a matrix, or of a two-dimensional array."""
+        return entry_of(e, self.leaf, kind=lambda kind: kind.element().element())
+
+    def leaf(self, e: n.Expr) -> n.Expr | None:
         if not e.type.rank:
             return e
         match e:
@@ -217,26 +159,20 @@ class _Cell:
                 self.check(e, 0, self.row)
                 indices = tuple(n.Single(k) for k, _ in (self.row, self.column))
                 return n.Index(e, indices, type=e.type.element().element())
-            case n.Paren(arg=arg):
-                return n.Paren(self.of(arg))
-            case n.Unary(op=op, arg=arg):
-                return n.Unary(op, self.of(arg))
             case n.Transpose(arg=arg):
                 return replace(self, row=self.column, column=self.row).of(arg)
             case n.Call(name="rep_matrix", args=(v, *sizes)):
                 own, other = (self.row, self.column)[:: 1 if _upright(v) else -1]
                 if v.type.rank and text(sizes[0]) != other[1]:
-                    raise NotSplitError
-                return _entry(v, own[0]) if v.type.rank else v
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY:
-                return replace(e, args=(self.of(arg),), type=n.REAL)
+                    raise DoesNotApplyError
+                return _turned_entry(v, own[0]) if v.type.rank else v
+            case n.Call(name=name) if name not in UNARY:
+                raise DoesNotApplyError
             case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
                 return n.Binary(
                     self.line(left, self.row, True), "*", self.line(right, self.column, False)
                 )
-            case n.Binary(left=left, op="+" | "-" | ".*" | "./" | "*" | "/" as op, right=right):
-                return n.Binary(self.of(left), op.strip("."), self.of(right))
-        raise NotSplitError
+        return None
 
     def line(self, e: n.Expr, k: tuple[n.Var, str], first: bool) -> n.Expr:
         """Row k of a factor on the left, `first`, or column k of one on the right."""
@@ -246,31 +182,27 @@ class _Cell:
             base = "vector" if turned.type.base == "row_vector" else "row_vector"
             return n.Transpose(turned, type=n.Type(base)) if turned.type.rank else turned
         if not isinstance(e, n.Var):
-            raise NotSplitError
+            raise DoesNotApplyError
         self.check(e, 0 if first else -1, k)
         if e.type.base == "matrix" and not first:
             return n.Index(e, (n.All(), n.Single(k[0])), type=n.VECTOR)
         if e.type.base != "matrix" and _upright(e) != first:
-            raise NotSplitError
+            raise DoesNotApplyError
         return n.entry(e, k[0])
 
     def check(self, e: n.Var, axis: int, k: tuple[n.Var, str]) -> None:
         """The declared size of a table along one axis must be the count of `k`."""
         if e.name not in self.declared or text(self.declared[e.name][axis]) != k[1]:
-            raise NotSplitError
+            raise DoesNotApplyError
 
 
-def _entry(v: n.Expr, k: n.Var) -> n.Expr:
+def _turned_entry(v: n.Expr, k: n.Var) -> n.Expr:
     """The entry of a vector, or of one that is turned."""
     v = bare(v)
     if isinstance(v, n.Transpose):
-        return _entry(v.arg, k)
+        return _turned_entry(v.arg, k)
     return n.entry(v if isinstance(v, n.Var | n.Index) else n.Paren(v, type=v.type), k)
 
 
 def _upright(e: n.Expr) -> bool:
     return e.type.base == "vector"
-
-
-def _one(index: n.Indexing) -> bool:
-    return isinstance(index, n.Single) and not index.index.type.rank

@@ -131,7 +131,7 @@ class _Padding:
                 self.most[s.name] = s.value
         if not own_size:
             self.sizes[u] = n.integer(new["size_u"])
-        entries = n.Var(new["w_rows"], type=n.Type("matrix"))
+        entries = n.Var(new["w_rows"], type=n.MATRIX)
         columns = n.Var(new["v_rows"], type=n.Type("int", 2))
         self.known[count, w, v, u] = entries, columns
         return entries, columns

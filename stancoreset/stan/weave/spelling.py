@@ -15,7 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import assigned_names, bare, constants, names_in, substituted
+from stancoreset.stan.syntax import (
+    assigned_names,
+    bare,
+    constants,
+    indexed_name,
+    names_in,
+    substituted,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
@@ -85,7 +92,7 @@ def _with_dims(body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
     }
 
     def change(e: n.Node) -> n.Node | None:
-        if isinstance(e, n.Index) and isinstance(e.base, n.Var) and e.base.name in sizes:
+        if indexed_name(e) in sizes:
             element = substituted(e, sizes)
             return _change(element) or element
         return None
@@ -102,7 +109,7 @@ def _with_loops(body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         for start in reversed(range(len(out))) if isinstance(s, n.While) else ():
             between, read = out[start + 1 :], {*names_in(s.condition), *names_in(out[start])}
             if counted := _counted(out[start], s, (*between, *body[k + 1 :])):
-                if set().union(*map(assigned_names, between)) & read:
+                if assigned_names(between) & read:
                     counted = None
                 break
         out = [*out[:start], *out[start + 1 :], counted] if counted else [*out, s]
@@ -129,8 +136,8 @@ def _counted(before: n.Stmt, s: n.Stmt, after: Sequence[n.Stmt]) -> n.For | None
     done = n.Block(tuple(inner), line=s.body.line)
     by_one = {f"{name} += 1;", f"{name} = {name} + 1;", f"{name} = 1 + {name};"}
     changed = assigned_names(done)
-    leaves = any(isinstance(x, n.Continue) for x in n.walk(done))
-    again = name in set().union(*map(names_in, after))
+    leaves = any(n.find_all(done, n.Continue))
+    again = name in names_in(after)
     if statement_text(step) not in by_one or leaves or again or changed & {name, *names_in(last)}:
         return None
     before_it = n.minus(last, n.ONE)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
-
 from stancoreset.stan.syntax import Names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -47,25 +44,13 @@ class Statistics:
                 return self.frozen(bare(e))
         sizes = isinstance(e, n.Call) and (e.name in FILLED or e.name in BLOCKS or e.user)
         operands = isinstance(e, n.Binary | n.Unary | n.Ternary | n.Call) and not sizes
-        updates: dict[str, Any] = {}
-        for f in fields(e):
-            value = getattr(e, f.name)
-            if isinstance(value, n.Expression):
-                updates[f.name] = self.hoist(value, as_size=not operands)
-            elif isinstance(value, tuple) and value and isinstance(value[0], n.Node):
-                updates[f.name] = tuple(self._hoist_part(v, not operands) for v in value)
-        changed = {k: v for k, v in updates.items() if v != getattr(e, k)}
-        return replace(e, **changed) if changed else e
 
-    def _hoist_part(self, part: Any, as_size: bool) -> Any:
-        if isinstance(part, n.Expression):
-            return self.hoist(part, as_size)
-        inner = {
-            f.name: self.hoist(v)
-            for f in fields(part)
-            if isinstance(v := getattr(part, f.name), n.Expression)
-        }
-        return replace(part, **inner) if inner else part
+        def inside(part: n.Node) -> n.Node:
+            if isinstance(part, n.Expression):
+                return self.hoist(part, as_size=not operands)
+            return n.with_children(part, inside)  # type: ignore[no-any-return]  # an index
+
+        return n.with_children(e, inside)  # type: ignore[no-any-return]
 
     def frozen(self, e: n.Expr) -> n.Expr:
         """A number of transformed data that holds the statistic `e` of the full data."""

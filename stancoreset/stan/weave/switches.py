@@ -101,7 +101,7 @@ def refuse_lost_outcomes(
     dropped: Sequence[Dropped], weighted: Iterable[n.Stmt], rows: Collection[str]
 ) -> None:
     """Refuse a program whose outcome is modelled in branches that are dropped, and nowhere else."""
-    lost = {*rows} - set().union(*map(names_in, weighted))
+    lost = {*rows} - names_in(weighted)
     for branch in dropped:
         body = () if branch.body is None else increments(branch.body)
         if any(outcomes(s) & lost for s in body):

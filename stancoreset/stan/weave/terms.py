@@ -26,7 +26,6 @@ __all__ = ["Terms"]
 
 
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
-_MATRIX = n.Type("matrix")
 _OVER_ROWS = "a sum over observations"
 
 
@@ -257,7 +256,7 @@ class Terms:
         family, given = form.groups()
         root, size = bare(scale), n.call("rows", scale, kind=n.INT)
         if given != "_cholesky":
-            root = n.call("cholesky_decompose", scale, kind=_MATRIX)
+            root = n.call("cholesky_decompose", scale, kind=n.MATRIX)
         if not isinstance(root, n.Var):
             root = self.locals.declare("L", n.SizedType("matrix", (), (size, size)), root)
             size = n.call("rows", root, kind=n.INT)
@@ -266,13 +265,13 @@ class Terms:
         error = n.Binary(_as_vector(self.at(y, i)), "-", _as_vector(self.at(mu, i)), type=n.VECTOR)
         fill = n.Assign(n.Index(z, (n.All(), n.Single(i)), type=n.VECTOR), "=", error)
         self.locals.declared.append(n.loop(i.name, self.count, fill))
-        unit: n.Expr = n.call("mdivide_left_tri_low", root, z, kind=_MATRIX)
+        unit: n.Expr = n.call("mdivide_left_tri_low", root, z, kind=n.MATRIX)
         diagonal = n.call("diagonal", root, kind=n.VECTOR)
         log_det: n.Expr = n.call("sum", n.call("log", diagonal, kind=n.VECTOR))
         if given == "_prec":
-            unit = n.Binary(n.Transpose(root, type=_MATRIX), "*", z, type=_MATRIX)
+            unit = n.Binary(n.Transpose(root, type=n.MATRIX), "*", z, type=n.MATRIX)
             log_det = n.Unary("-", log_det, type=n.REAL)
-        squares = n.call("columns_dot_self", unit, kind=n.Type("row_vector"))
+        squares = n.call("columns_dot_self", unit, kind=n.ROW_VECTOR)
         rows = n.SizedType("vector", (), (self.count,))
         distance = self.locals.declare("distance", rows, n.Transpose(squares, type=n.VECTOR))
         return joint_form(family, distance, log_det, size, *nu)
@@ -300,10 +299,10 @@ class Terms:
         if glm.matrix_beta:
             alpha = role["alpha"]
 
-            product = n.Transpose(n.Binary(x, "*", beta, type=_MATRIX), type=_MATRIX)
-            shifts = n.call("rep_matrix", alpha, self.count, kind=_MATRIX)
+            product = n.Transpose(n.Binary(x, "*", beta, type=n.MATRIX), type=n.MATRIX)
+            shifts = n.call("rep_matrix", alpha, self.count, kind=n.MATRIX)
             size = n.SizedType("matrix", (), (n.call("rows", alpha, kind=n.INT), self.count))
-            value = n.Binary(shifts, "+", product, type=_MATRIX)
+            value = n.Binary(shifts, "+", product, type=n.MATRIX)
             eta = self.locals.declare("eta", size, value)
 
             def categorical(i: n.Expr) -> n.Expr:
@@ -435,17 +434,17 @@ def _every(parts: Iterable[Part]) -> n.Expr:
 
 def _by_cell(weights: n.Expr, table: n.Expr, axis: int) -> n.Expr:
     """The weight of each cell's row, for the cells of `table` as it is flattened."""
-    own = n.Transpose(weights, type=n.Type("row_vector")) if axis else weights
+    own = n.Transpose(weights, type=n.ROW_VECTOR) if axis else weights
     times = n.call("rows" if axis else "cols", table, kind=n.INT)
-    return n.call("to_vector", n.call("rep_matrix", own, times, kind=_MATRIX), kind=n.VECTOR)
+    return n.call("to_vector", n.call("rep_matrix", own, times, kind=n.MATRIX), kind=n.VECTOR)
 
 
 def _sums_by_row(cells: n.Expr, table: n.Expr, axis: int) -> n.Expr:
     """The sums of the cells of each row, which stand in `cells` as `table` is flattened."""
     sizes = [n.call(size, table, kind=n.INT) for size in ("rows", "cols")]
-    matrix: n.Expr = n.call("to_matrix", cells, *sizes, kind=_MATRIX)
+    matrix: n.Expr = n.call("to_matrix", cells, *sizes, kind=n.MATRIX)
     if axis:
-        matrix = n.Transpose(matrix, type=_MATRIX)
+        matrix = n.Transpose(matrix, type=n.MATRIX)
     ones = n.call("rep_vector", n.ONE, sizes[1 - axis], kind=n.VECTOR)
     return n.Binary(matrix, "*", ones, type=n.VECTOR)
 

@@ -11,25 +11,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, assigned_names, bare, body_of, declarations, unchained
+from stancoreset.stan.syntax import (
+    Names,
+    assigned_names,
+    bare,
+    body_of,
+    declarations,
+    names_in,
+    unchained,
+    with_blocks,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.counts import declared
 from stancoreset.stan.weave.domain import coupled, rowwise
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import UNARY, suffix
 
 __all__ = ["vectorise"]
 
-_MATRIX = n.Type("matrix")
-_VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), _MATRIX)
+_VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
 _DOTTED = {"*": ".*", "/": "./", "^": ".^"}
-
-
-class _NotLiftedError(Exception):
-    """The loop stays a loop."""
 
 
 def vectorise(draft: Draft) -> Draft:
@@ -39,11 +43,8 @@ def vectorise(draft: Draft) -> Draft:
     local = {d.name: declared(d, {*draft.aliases}) for d in declarations(*blocks)}
     rows = Rows({**local, **draft.deps}, {*draft.deps}, lambda e, deps: coupled(""))
     whole = _Whole(rows, n.integer(draft.obs), Names(program))
-    parameters, model = (tuple(whole.statements(block)) for block in blocks)
-    if not whole.lifted:
-        return draft
-    program = replace(program, transformed_parameters=parameters, model=model)
-    return replace(draft, program=program, vectorised=frozenset(whole.lifted))
+    whole_program = with_blocks(program, whole.statements)
+    return replace(draft.of(whole_program), vectorised=frozenset(whole.lifted))
 
 
 class _Whole:
@@ -59,24 +60,11 @@ class _Whole:
         return [new for s in body for new in self.statement(s)]
 
     def statement(self, s: n.Stmt) -> list[n.Stmt]:
-        match s:
-            case n.For() if self.over_rows(s):
-                lifted = self.loop(s)
-                scoped = len(lifted) > 1 and any(isinstance(x, n.Decl) for x in lifted)
-                return [n.Block(tuple(lifted), line=s.line)] if scoped else lifted
-            case n.Block() | n.Profile():
-                return [replace(s, body=tuple(self.statements(s.body)))]
-            case n.For() | n.ForEach() | n.While():
-                return [replace(s, body=self.one(s.body))]
-            case n.If():
-                no = None if s.no is None else self.one(s.no)
-                return [replace(s, yes=self.one(s.yes), no=no)]
-        return [s]
-
-    def one(self, s: n.Stmt) -> n.Stmt:
-        """Replace a statement; several replacements become one block."""
-        found = self.statement(s)
-        return found[0] if len(found) == 1 else n.Block(tuple(found), line=s.line)
+        if not isinstance(s, n.For) or not self.over_rows(s):
+            return [n.with_parts(s, self.statements)]
+        lifted = self.loop(s)
+        scoped = len(lifted) > 1 and any(isinstance(x, n.Decl) for x in lifted)
+        return [n.Block(tuple(lifted), line=s.line)] if scoped else lifted
 
     def over_rows(self, s: n.For) -> bool:
         return text(bare(s.lower)) == "1" and self.rows.of(s.upper).kind == "count"
@@ -90,7 +78,7 @@ class _Whole:
                 after = lift.statement(b)
                 found += (replace(x, origin=b.as_written) for x in (*lift.before, after))
                 lift.before.clear()
-        except _NotLiftedError:
+        except DoesNotApplyError:
             return [s]
         self.lifted.update(b.as_written for b in written)
         return found
@@ -112,14 +100,14 @@ class _Lift:
             case n.Decl(value=value) if s.type == n.Type("real") and value is not None:
                 e = self.entry(value)
                 if e.type.rank == 0 or s.constraint.kind != "none":
-                    raise _NotLiftedError
+                    raise DoesNotApplyError
                 self.local[s.name] = e.type
                 return replace(s, size=n.SizedType("vector", sizes=(self.count,)), value=e)
             case n.Assign(target=n.Index(base=n.Var() as v, indices=(n.Single(index),))):
                 if not self.is_loop(index) or v.type.rank != 1 or v.name in self.local:
-                    raise _NotLiftedError
+                    raise DoesNotApplyError
                 if v.type.base != "vector" or s.op not in ("=", "+=", "-="):
-                    raise _NotLiftedError
+                    raise DoesNotApplyError
                 e = self.entry(s.value)
                 if e.type.rank == 0 and s.op == "=":
                     e = n.call("rep_vector", e, self.count, kind=n.VECTOR)
@@ -131,9 +119,9 @@ class _Lift:
             case n.TargetAdd(value=n.Call(user=False) as e):
                 name, kind = suffix(e.name)
                 if kind not in ("_lpdf", "_lpmf", "_lupdf", "_lupmf") or not has_closed_form(name):
-                    raise _NotLiftedError
+                    raise DoesNotApplyError
                 return replace(s, value=replace(e, args=self.arguments(name, e.args)))
-        raise _NotLiftedError
+        raise DoesNotApplyError
 
     # ---- expressions --------------------------------------------------------------------
 
@@ -142,7 +130,7 @@ class _Lift:
         return isinstance(e, n.Var) and e.name == self.loop
 
     def same_for_all(self, e: n.Expr) -> bool:
-        names = {x.name for x in n.walk(e) if isinstance(x, n.Var)}
+        names = names_in(e)
         return self.loop not in names and not names & (self.local.keys() | self.written)
 
     def picked(self, e: n.Expr) -> n.Expr | None:
@@ -158,11 +146,11 @@ class _Lift:
     def arguments(self, name: str, args: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
         lifted = tuple(map(self.outcome, args))
         if not any(a.type.rank for a in lifted):
-            raise _NotLiftedError  # N times the same term is not one term
+            raise DoesNotApplyError  # N times the same term is not one term
         if any(a.type.rank for a in args):
             dep = self.rows.flattened(name, lifted)
             if dep is None or dep.kind != "sum":
-                raise _NotLiftedError
+                raise DoesNotApplyError
         return lifted
 
     def outcome(self, e: n.Expr) -> n.Expr:
@@ -180,26 +168,22 @@ class _Lift:
             case n.Index(base=base, indices=(n.Single(index), *rest)) if rest in ([], [n.All()]):
                 axis = 0
             case _:
-                raise _NotLiftedError
-        if not isinstance(base, n.Var) or base.type != _MATRIX or not self.is_loop(index):
-            raise _NotLiftedError
+                raise DoesNotApplyError
+        if not isinstance(base, n.Var) or base.type != n.MATRIX or not self.is_loop(index):
+            raise DoesNotApplyError
         if self.rows.of(base) != rowwise(axis):
-            raise _NotLiftedError
+            raise DoesNotApplyError
         return base
 
     def entry(self, e: n.Expr) -> n.Expr:
         """The vector of all rows of a scalar expression; what all rows share stays a scalar."""
         if e.type.rank:
-            raise _NotLiftedError
+            raise DoesNotApplyError
         if self.same_for_all(e):
             return e
         v = self.picked(e)
         if v is not None:
-            if v.type == n.VECTOR:
-                return v
-            if v.type.base == "row_vector":
-                return n.Transpose(v, type=n.VECTOR)
-            return n.call("to_vector", v, kind=n.VECTOR)
+            return _as_vector(v)
         match e:
             case n.Var(name=name) if name in self.local:
                 return n.Var(name, type=n.VECTOR)
@@ -208,25 +192,35 @@ class _Lift:
                 return n.Paren(inner, type=inner.type)
             case n.Unary(op="-", arg=arg):
                 return n.Unary("-", self.entry(arg), type=n.VECTOR)
-            case n.Binary(left=left, op="*", right=right) if left.type.rank and right.type.rank:
-                return self.product(left, right)
-            case n.Call(name="dot_product", args=(a, b)):
-                return self.product(a, b)
-            case n.Binary(left=left, op="+" | "-" | "*" | "/" | "^" as op, right=right):
-                if left.type.base == right.type.base == "int" and op == "/":
-                    raise _NotLiftedError  # integer division
-                a, b = self.entry(left), self.entry(right)
-                both = a.type.rank and b.type.rank
-                dotted = op == "^" or (both and op in _DOTTED) or (op == "/" and b.type.rank)
-                return n.Binary(a, _DOTTED[op] if dotted else op, b, type=n.VECTOR)
-            case n.Call(name="pow", args=(a, b)):
-                return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
-                return n.call(name, self.entry(arg), kind=n.VECTOR)
+            case n.Binary():
+                return self.binary(e)
+            case n.Call(user=False):
+                return self.call(e)
             case n.Index():
                 e = unchained(e)
                 return self.lookup(e.base, e.indices)
-        raise _NotLiftedError
+        raise DoesNotApplyError
+
+    def binary(self, e: n.Binary) -> n.Expr:
+        if e.op == "*" and e.left.type.rank and e.right.type.rank:
+            return self.product(e.left, e.right)
+        whole = e.op == "/" and e.left.type.base == e.right.type.base == "int"
+        if whole or e.op not in ("+", "-", *_DOTTED):  # a quotient of integers drops its remainder
+            raise DoesNotApplyError
+        a, b = self.entry(e.left), self.entry(e.right)
+        both = a.type.rank and b.type.rank
+        dotted = e.op == "^" or (both and e.op in _DOTTED) or (e.op == "/" and b.type.rank)
+        return n.Binary(a, _DOTTED[e.op] if dotted else e.op, b, type=n.VECTOR)
+
+    def call(self, e: n.Call) -> n.Expr:
+        match e:
+            case n.Call(name="dot_product", args=(a, b)):
+                return self.product(a, b)
+            case n.Call(name="pow", args=(a, b)):
+                return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
+            case n.Call(name=name, args=(arg,)) if name in UNARY and name != "step":
+                return n.call(name, self.entry(arg), kind=n.VECTOR)
+        raise DoesNotApplyError
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
         """``X[n] * b`` → ``X * b``"""
@@ -237,23 +231,23 @@ class _Lift:
         if not self.same_for_all(b):
             a, b = b, a
         if not self.same_for_all(b) or b.type != n.VECTOR or not isinstance(a, n.Index):
-            raise _NotLiftedError
+            raise DoesNotApplyError
         x = a.base
-        if not isinstance(x, n.Var) or x.type != _MATRIX:
-            raise _NotLiftedError
+        if not isinstance(x, n.Var) or x.type != n.MATRIX:
+            raise DoesNotApplyError
         dep = self.rows.of(x)
         first, rest = a.indices[0], a.indices[1:]
         if dep.kind != "rowwise" or dep.axis != 0 or a.type.rank != 1:
-            raise _NotLiftedError
+            raise DoesNotApplyError
         if not isinstance(first, n.Single) or not self.is_loop(first.index):
-            raise _NotLiftedError
+            raise DoesNotApplyError
         whole: n.Expr = x
         if rest and not isinstance(rest[0], n.All):
             if isinstance(rest[0], n.Single) or not all(
                 self.same_for_all(c) for c in n.children(rest[0]) if isinstance(c, n.Expression)
             ):
-                raise _NotLiftedError
-            whole = n.Index(x, (n.All(), *rest), type=_MATRIX)
+                raise DoesNotApplyError
+            whole = n.Index(x, (n.All(), *rest), type=n.MATRIX)
         return n.Binary(whole, "*", b, type=n.VECTOR)
 
     def product_by_group(self, a: n.Expr, b: n.Expr) -> n.Expr | None:
@@ -267,13 +261,13 @@ class _Lift:
                 whole = all(isinstance(i, n.All) for i in (*rest, *others))
             case _:
                 return None
-        ours = x.type == _MATRIX and self.rows.of(x) == rowwise(0) and self.is_loop(row)
+        ours = x.type == n.MATRIX and self.rows.of(x) == rowwise(0) and self.is_loop(row)
         theirs = v.type in _VECTORS and self.same_for_all(v) and self.rows.of(v).kind == "free"
         if group is None or not (whole and ours and theirs):
             return None
         m = n.Var(self.names.fresh("by_group"), type=n.VECTOR)
         k = n.integer(self.names.fresh("k"))
-        kind = n.VECTOR if v.type == _MATRIX else n.Type("real", 1)
+        kind = n.VECTOR if v.type == n.MATRIX else n.Type("real", 1)
         picked: n.Expr = n.Index(v, (n.Single(group), n.Single(k)), type=kind)
         if kind != n.VECTOR:
             picked = n.call("to_vector", picked, kind=n.VECTOR)
@@ -289,39 +283,42 @@ class _Lift:
     def lookup(self, base: n.Expr, indices: tuple[n.Indexing, ...]) -> n.Expr:
         """``a[g[n]]`` → ``a[g]``, ``X[n, k]`` → ``X[:, k]``, ``B[g[n], k]`` → ``B[g, k]``."""
         if not isinstance(base, n.Var) or len(indices) != base.type.rank:
-            raise _NotLiftedError
+            raise DoesNotApplyError
         if base.name in self.written:
-            raise _NotLiftedError  # the element of another row, which may not be there yet
+            raise DoesNotApplyError  # the element of another row, which may not be there yet
         if not all(isinstance(i, n.Single) for i in indices):
-            raise _NotLiftedError
+            raise DoesNotApplyError
         dep = self.rows.of(base)
         first = indices[0]
         assert isinstance(first, n.Single)
-        if base.type == _MATRIX:
+        if base.type == n.MATRIX:
             second = indices[1]
             assert isinstance(second, n.Single)
             if not self.same_for_all(second.index):
-                raise _NotLiftedError
+                raise DoesNotApplyError
             if dep == rowwise(0) and self.is_loop(first.index):
                 return n.Index(base, (n.All(), second), type=n.VECTOR)
             group = self.picked(first.index)
             if dep.kind == "free" and group is not None:
                 return n.Index(base, (n.Single(group), second), type=n.VECTOR)
-            raise _NotLiftedError
+            raise DoesNotApplyError
         group = self.picked(first.index)
         if dep.kind != "free" or group is None or not all(map(self.is_shared, indices[1:])):
-            raise _NotLiftedError
+            raise DoesNotApplyError
         kind = n.Type("real", 1) if len(indices) > 1 else base.type
         gathered = n.Index(base, (n.Single(group), *indices[1:]), type=kind)
-        if base.type == n.VECTOR:
-            return gathered
-        if base.type == n.Type("row_vector"):
-            return n.Transpose(gathered, type=n.VECTOR)
-        return n.call("to_vector", gathered, kind=n.VECTOR)
+        return _as_vector(gathered)
 
     def is_shared(self, index: n.Indexing) -> bool:
         """Whether all rows pick the same."""
         return isinstance(index, n.Single) and self.same_for_all(index.index)
+
+
+def _as_vector(e: n.Expr) -> n.Expr:
+    """A container of one dimension as a vector."""
+    if e.type.base == "row_vector":
+        return n.Transpose(e, type=n.VECTOR)
+    return e if e.type == n.VECTOR else n.call("to_vector", e, kind=n.VECTOR)
 
 
 def _untransposed(e: n.Expr) -> n.Expr:
