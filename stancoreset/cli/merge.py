@@ -40,8 +40,8 @@ def add_arguments(
     parser = commands.add_parser(
         "merge",
         help="merge the coresets of runs on parts of the data",
-        description="Join the coresets of runs on parts of the data, select rows again, run NUTS "
-        "and certify it. Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
+        description="Join the coresets of runs on parts of the data, select rows again, run NUTS, "
+        "and certify the result.\nExit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
