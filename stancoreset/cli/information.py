@@ -111,11 +111,14 @@ def _rows(fit: CoresetFit, args: argparse.Namespace) -> Any:
     if args.rows:
         return described(args.rows[0] if len(args.rows) == 1 else args.rows, args.columns)
     if args.size is not None or args.columns is not None:
-        raise OptionError("--size and --columns are for further rows: name a file of them")
+        raise OptionError(
+            "--size and --columns apply to further rows, and no file of rows is given: add one, as "
+            "in stancoreset information RUN_DIR rows.parquet --size 100"
+        )
     if fit.data is None:
         raise OptionError(
-            "the run has not kept its coreset's rows, because an earlier version wrote it: fit "
-            "again, or name a file of rows"
+            "the run does not contain the rows of its coreset, because an earlier version of "
+            "stancoreset wrote it: fit again, or give a file of rows"
         )
     return fit.data
 
@@ -127,7 +130,8 @@ def _model_of(fit: CoresetFit) -> CoresetModel:
 
     if not fit.program:
         raise OptionError(
-            "the run does not know its program, because an earlier version wrote it: fit again"
+            "the run does not contain its Stan program, because an earlier version of stancoreset "
+            "wrote it: fit again"
         )
     engine = str(fit.provenance.get("engine", "auto")).split()[0].lower()
     return CoresetModel(

@@ -86,8 +86,8 @@ def merge(
     for run, fit, file in zip(args.runs, fits, data, strict=True):
         if file == "-" and fit.data is None:
             raise OptionError(
-                f"{run} has not kept its rows, because an earlier version wrote it: name its data "
-                "file in --data"
+                f"{run} does not contain the rows of its coreset, because an earlier version of "
+                "stancoreset wrote it: name its data file in --data, in place of -"
             )
     parts = [
         fit if file == "-" else (described(file, args.columns), fit)

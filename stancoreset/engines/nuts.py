@@ -296,8 +296,8 @@ class NUTS:
         """Refuse options that the engine of this name is not `able` to follow."""
         if not able.samples:
             raise OptionError(
-                f"engine {engine!r} has no NUTS: use another one, or method='gaussian', which runs "
-                "none"
+                f"engine {engine!r} cannot run NUTS: use another engine, or method='gaussian', "
+                "which does not need NUTS"
             )
         if self.iter_warmup == 0 and not able.samples_without_warmup:
             raise OptionError(
@@ -315,7 +315,7 @@ class NUTS:
         if several and not able.step_size_of_each_chain:
             raise OptionError(
                 f"step_size is {shown(self.step_size)}, but engine {engine!r} starts all chains "
-                "from one; give a number, or use engine='cmdstan'"
+                "with the same step size; give one number, or use engine='cmdstan'"
             )
 
 

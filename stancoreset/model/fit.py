@@ -316,8 +316,9 @@ class CoresetFit:
         container = self.corrected()
         if not self.program:
             raise OutputError(
-                "the fit does not know its program, because its folder was written by an earlier "
-                "version; fit again, or use model.generate_quantities(data, fit)"
+                "the fit does not contain its Stan program, because an earlier version of "
+                "stancoreset wrote its folder; fit again, or use model.generate_quantities(data, "
+                "fit)"
             )
         used = str(self.provenance.get("engine", "auto")).split()[0].lower()
         counted = self.provenance["obs"] if self.selected is None else self.selected.obs

@@ -179,8 +179,9 @@ def design(
         none = np.linalg.norm(covariances, axis=1) <= _RANK * values.std(axis=0)
         if none.any():
             raise OptionError(
-                f"target {names[int(np.argmax(none))]!r} does not vary with what the rows see, so "
-                "no row tells anything about it; name another parameter or generated quantity"
+                f"target {names[int(np.argmax(none))]!r} is uncorrelated with all quantities that "
+                "enter the likelihood, so that no row informs about it; name another parameter or "
+                "generated quantity"
             )
     width = found.posterior.factor.shape[1]
     choice = greedy_design(found.chunks, width, size, target=covariances, repeat=repeat)

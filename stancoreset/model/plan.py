@@ -189,8 +189,9 @@ class Selection:
                 raise OptionError(f"{error}, or {KERNEL!r}") from None
         if self.projection in BEYOND and not self.control_variate:
             raise OptionError(
-                f"projection is {self.projection!r}, which leaves the second order to the control "
-                "variate, but control_variate is False; use projection='loglik'"
+                f"projection is {self.projection!r}, which matches only terms beyond second order "
+                "and so needs the control variate, but control_variate is False; use "
+                "projection='loglik', or control_variate=True"
             )
 
     @property
@@ -301,8 +302,8 @@ class Plan:
         for name in sorted(apart):
             if given[name] is not None:
                 raise OptionError(
-                    f"{name} is {shown(given[name])}, but merge chooses among the rows of the "
-                    f"parts' coresets, and takes over how they were matched; leave {name} out"
+                    f"{name} is {shown(given[name])}, but merge selects from the rows of the "
+                    f"parts' coresets, with the settings of their fits; leave {name} out"
                 )
         return plan
 
@@ -391,8 +392,8 @@ class Plan:
         check_text("method", self.method, "the name of a selection algorithm")
         if auto and self.method in IN_THE_LOOP:
             raise OptionError(
-                f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
-                "could be found; give a number"
+                f"size is {AUTO!r}, but method {self.method!r} cannot search for a size; give a "
+                "number of rows, such as size=200"
             )
         check_reference(self.reference)
         if self.is_gaussian:
@@ -407,8 +408,9 @@ class Plan:
         if self.method == "auto":
             if not control or projection not in (None, *BEYOND) or self.options:
                 raise OptionError(
-                    "method is 'auto', which chooses by the error of the corrected density: it "
-                    "needs control_variate=True, no other projection and no options of a method"
+                    "method is 'auto', which compares several methods with a control variate: it "
+                    "needs control_variate=True, projection 'taylor', 'hermite' or none, and no "
+                    "options of a method; change these, or name a method"
                 )
             return
         self._require_options()

@@ -198,7 +198,10 @@ class Coreset:
         out = dict(data)
         for name, axis in self.rows.items():
             if name not in data:
-                raise DataError(f"the data lack '{name}', which holds observations")
+                raise DataError(
+                    f"the data lack '{name}', which has an entry for each observation: give the "
+                    "data from which the coreset was selected"
+                )
             value = np.asarray(data[name])
             if not value.size:
                 continue  # declared with N entries or none, as `vector[has_offset ? N : 0]`
