@@ -1278,7 +1278,7 @@ class CoresetModel(Closing):
         in ψ, are listed with the reason.
         """
         session = self._session
-        lines = [f"The rows see the parameters through: {session.controlled.said}."]
+        lines = [f"The likelihood depends on the parameters through: {session.controlled.said}."]
         for names, what in (
             (session.behind - session.infinite, "Much larger than the parameters"),
             (session.infinite, "Not finite with these data"),
@@ -1286,7 +1286,7 @@ class CoresetModel(Closing):
             if names:
                 lines.append(f"{what}, and no coordinates: {', '.join(sorted(names))}.")
         lines += [
-            f"They see the factors of {product}, because {why}."
+            f"The factors of {product} are coordinates, not the product, because {why}."
             for product, why in not_lifted(session.program, session.behind).items()
         ]
         return "\n".join(lines)
