@@ -34,8 +34,8 @@ def _tuned(default: float, unit: str, about: str, basis: str, least: float = 0.0
 class Policy:
     """The tuned numbers of a fit.
 
-    ``Policy.table()`` lists every field with its default, its unit, what it is, and what it
-    rests on.
+    ``Policy.table()`` lists every field with its default, its unit, its meaning, and the reason for
+    its value.
 
     Raises
     ------

@@ -91,7 +91,8 @@ class Information:
     def best(self, size: int) -> NDArray[np.int64]:
         """Row numbers of the largest gains, from 0, the largest first.
 
-        Their information may overlap; `CoresetModel.design` chooses rows that complete each other.
+        Their information may overlap; `CoresetModel.design` chooses rows that are informative
+        together.
         """
         check_whole("size", size, 1)
         return np.argsort(-self.gain, kind="stable")[:size]
@@ -117,11 +118,11 @@ class Design:
     sd : ndarray, shape (k, q)
         Posterior standard deviations of the targets that are expected after each row.
     targets : tuple of str
-        Names of the targets; none if the design is for all that the rows see.
+        Names of the targets; empty if none was given.
     likelihood : str
         How the rows' information was found.
     from_zero : bool
-        Whether the labels of a target are numbers of its elements, which count from zero.
+        Whether elements of the targets are labelled by numbers, counted from zero.
     """
 
     rows: NDArray[np.int64] = field(repr=False)
