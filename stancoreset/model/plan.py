@@ -294,7 +294,7 @@ class Plan:
         plan = cls.of(asked)
         if plan.is_gaussian:
             raise OptionError(
-                f"method is {GAUSSIAN!r}, which selects no rows, but merge chooses among the rows "
+                f"method is {GAUSSIAN!r}, which selects no rows, but merge selects from the rows "
                 "of the parts' coresets; leave method out"
             )
         apart = set(fit_options()) - set(merge_options())
