@@ -102,7 +102,7 @@ class Policy:
         400,
         "draws",
         "draws of a turn (a quadratic and draws from it) that locates the next quadratic",
-        "a mean of 400 draws has a standard error of 0.05 sd, a quarter of still",
+        "a mean of 400 draws has a standard error of 0.05 sd, a quarter of the limit, still",
         20,
     )
     reference_draws: int = _tuned(

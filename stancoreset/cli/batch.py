@@ -18,7 +18,7 @@ _EPILOG = """\
 example with six fits and two runs on the full data:
 
   [defaults]                        # for keys that a job does not set
-  model = "model.stan"              # relative to this file; or the name of a ready program
+  model = "model.stan"              # relative to this file; or a program of the package: "logistic"
   data = "data.parquet"
   engine = "stanli"
 
@@ -27,7 +27,7 @@ example with six fits and two runs on the full data:
 
   [[jobs]]                          # a list in a job is a grid, too
   size = [100, 200]
-  full = true                       # also NUTS on all rows, once per seed, for speed-ups
+  full = true                       # also NUTS on all rows, once per seed, to measure the speed-up
 
   [[jobs]]
   size = 200

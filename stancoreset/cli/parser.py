@@ -170,8 +170,9 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
     plot = commands.add_parser(
         "plot",
         help="draw a picture of a finished run",
-        description="overview: the picture of report.html; density and forest: the run's "
-        "posterior, its reference, full.nc in its folder and others; weights: in descending order, "
+        description="overview: the picture of report.html; density and forest: the posterior of "
+        "the run, its reference, full.nc if its folder has one, and the fits named by --also; "
+        "weights: in descending order, "
         "or as dots over two columns of the data; certificate: the log importance weights; path: "
         "error against number of rows; refinement: the rounds of a fit that took several.",
     )

@@ -118,7 +118,7 @@ class Coreset:
         named = self.provenance.get("observations")
         rows = f"of {named}" if named else f"rows of {self.n_obs:,}"
         if self.method == QUADRATIC_ONLY:
-            return f"{QUADRATIC_ONLY}, beside {self.size:,} {rows} as they are"
+            return f"{QUADRATIC_ONLY}, beside {self.size:,} {rows} chosen at random"
         return f"{self.size:,} weighted {rows}"
 
     def _repr_html_(self) -> str:
