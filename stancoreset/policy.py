@@ -34,8 +34,8 @@ def _tuned(default: float, unit: str, about: str, basis: str, least: float = 0.0
 class Policy:
     """The tuned numbers of a fit.
 
-    ``Policy.table()`` lists every field with its default, its unit, what it is, and what it
-    rests on.
+    ``Policy.table()`` lists every field with its default, its unit, its meaning, and the reason for
+    its value.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class Policy:
         400,
         "draws",
         "draws of a turn (a quadratic and draws from it) that locates the next quadratic",
-        "a mean of 400 draws has a standard error of 0.05 sd, a quarter of still",
+        "a mean of 400 draws has a standard error of 0.05 sd, a quarter of the limit, still",
         20,
     )
     reference_draws: int = _tuned(

@@ -90,7 +90,8 @@ class Information:
     def best(self, size: int) -> NDArray[np.int64]:
         """Row numbers of the largest gains, from 0, the largest first.
 
-        Their information may overlap; `CoresetModel.design` chooses rows that complete each other.
+        Their information may overlap; `CoresetModel.design` chooses rows that are informative
+        together.
         """
         check_whole("size", size, 1)
         return np.argsort(-self.gain, kind="stable")[:size]
@@ -116,11 +117,11 @@ class Design:
     sd : ndarray, shape (k, q)
         Posterior standard deviations of the targets that are expected after each row.
     targets : tuple of str
-        Names of the targets; none if the design is for all that the rows see.
+        Names of the targets; empty if none was given.
     likelihood : str
         How the rows' information was found.
     from_zero : bool
-        Whether the labels of a target are numbers of its elements, which count from zero.
+        Whether elements of the targets are labelled by numbers, counted from zero.
     """
 
     rows: NDArray[np.int64] = field(repr=False)
@@ -178,8 +179,9 @@ def design(
         none = np.linalg.norm(covariances, axis=1) <= _RANK * values.std(axis=0)
         if none.any():
             raise OptionError(
-                f"target {names[int(np.argmax(none))]!r} does not vary with what the rows see, so "
-                "no row tells anything about it; name another parameter or generated quantity"
+                f"target {names[int(np.argmax(none))]!r} is uncorrelated with all quantities that "
+                "enter the likelihood, so that no row informs about it; name another parameter or "
+                "generated quantity"
             )
     width = found.posterior.factor.shape[1]
     choice = greedy_design(found.chunks, width, size, target=covariances, repeat=repeat)

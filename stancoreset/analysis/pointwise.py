@@ -244,8 +244,8 @@ def _rows_in_memory(session: Session, checked: StanData, what: str) -> int:
     n_obs = session.program.n_obs(checked)
     if not isinstance(checked, dict):
         raise DataError(
-            f"{what} of all {n_obs} rows needs them in memory, but they are on disk: "
-            "load them, or pass the data of some rows"
+            f"{what} of all {n_obs} rows needs these in memory, but they are on disk: "
+            "load them with a larger Table(memory=…), or pass the data of some rows"
         )
     return n_obs
 
@@ -281,7 +281,12 @@ def quantity_names(original: StanProgram, names: Sequence[str] | None) -> tuple[
         check_names("names", names, "generated quantities")
     wanted = known_quantities(original, names)
     if not wanted:
-        raise OptionError("the program has no generated quantity at all, or names is empty")
+        raise OptionError(
+            "names is empty, expected at least one generated quantity"
+            if names is not None
+            else "the program has no generated quantities; define some in its block generated "
+            "quantities"
+        )
     return wanted
 
 

@@ -87,7 +87,8 @@ class WorkFolder:
             raise OutputError(f"another batch (process {number}) is using {self.path}") from None
         except NotImplementedError:
             raise OutputError(
-                f"cannot lock {self.path}: its file system has no locks; name a folder on another"
+                f"cannot lock {self.path}, because its file system does not support locks; name a "
+                "folder on another file system (--out)"
             ) from None
         with suppress(OSError):  # only the message uses it
             owner.write_text(str(os.getpid()), encoding="utf-8")

@@ -81,16 +81,21 @@ class _Reader:
         unknown = [key for key in tables if key not in _TABLES]
         if unknown:
             raise OptionError(
-                f"{self._source}: there is no table {unknown[0]!r}; expected [defaults], [grid] "
-                "and [[jobs]]"
+                f"{self._source} has the table or key {unknown[0]!r}; expected only [defaults], "
+                "[grid] and [[jobs]]: move it into one of these, or remove it"
             )
         defaults = self._table(tables, "defaults")
         grid = self._table(tables, "grid")
         jobs = tables.get("jobs", [{}] if grid or defaults else [])
         if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
-            raise OptionError(f"{self._source}: jobs are not tables; write [[jobs]] before each")
+            raise OptionError(
+                f"{self._source}: jobs is {shown(jobs)}, expected a list of tables; write [[jobs]] "
+                "before the keys of each job"
+            )
         if not jobs:
-            raise OptionError(f"{self._source}: there are no jobs; write [[jobs]] before each")
+            raise OptionError(
+                f"{self._source} has no jobs; write [[jobs]] before the keys of each job"
+            )
         for place, table in (("[defaults]", defaults), ("[grid]", grid)):
             self._known(place, table)
         found: dict[str, tuple[Job, str]] = {}
@@ -109,7 +114,10 @@ class _Reader:
     def _table(self, tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         table = tables.get(name, {})
         if not isinstance(table, Mapping):
-            raise OptionError(f"{self._source}: {name} is not a table; write [{name}]")
+            raise OptionError(
+                f"{self._source}: {name} is {shown(table)}, expected a table; write [{name}] on a "
+                "line of its own, before its keys"
+            )
         return table
 
     def _known(self, place: str, table: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ _EPILOG = """\
 example with six fits and two runs on the full data:
 
   [defaults]                        # for keys that a job does not set
-  model = "model.stan"              # relative to this file; or the name of a ready program
+  model = "model.stan"              # relative to this file; or a program of the package: "logistic"
   data = "data.parquet"
   engine = "stanli"
 
@@ -27,7 +27,7 @@ example with six fits and two runs on the full data:
 
   [[jobs]]                          # a list in a job is a grid, too
   size = [100, 200]
-  full = true                       # also NUTS on all rows, once per seed, for speed-ups
+  full = true                       # also NUTS on all rows, once per seed, to measure the speed-up
 
   [[jobs]]
   size = 200
@@ -35,14 +35,14 @@ example with six fits and two runs on the full data:
   options = { max_iter = 500 }      # options of the method
 
 Other keys are the arguments of CoresetModel.fit: draws, candidates, chains, iter_warmup,
-iter_sampling, adapt_delta, … Data from several sources are a list within a list,
-data = [["data.parquet", { D = 3 }]]. Rows that need not fit in memory (files, folders, patterns;
-several in a list within a list) need columns = "columns.toml", as in stancoreset fit. With
-thinned = 200, every fit keeps 200 weighted draws in thinned.nc, as stancoreset thin does.
+iter_sampling, adapt_delta, … If the data have several sources, write a list within a list:
+data = [["data.parquet", { D = 3 }]]. For rows that need not fit in memory (files, folders or
+patterns), set columns = "columns.toml", as in stancoreset fit. With thinned = 200, every fit
+stores 200 weighted draws in thinned.nc, as stancoreset thin does.
 
-Every job has a folder in the work folder, named after its settings or by name = "…{size}…";
-stancoreset compare and sc.load_fit read it. summary.csv and summary.md list all results.
-A batch may be killed at any moment: --resume continues and repeats no finished stage.
+Every job has a folder of its own, named after its settings or by name = "…{size}…", which
+stancoreset compare and sc.load_fit read. summary.csv and summary.md list all results.
+A batch may be killed at any moment: --resume continues it and repeats no finished stage.
 """
 
 
@@ -54,15 +54,22 @@ def add_arguments(
     parser = commands.add_parser(
         "batch",
         help="run many fits from one file, resumable",
-        description="Run the jobs of a TOML file, each in its own folder. Exit code 0: all jobs "
-        "are done, whatever their verdicts; 1: some failed; 2: bad input, nothing was run.",
+        description="Run the jobs of a TOML file, each in its own folder.\n"
+        "Exit code 0: all jobs are done, whatever their verdicts; 1: some failed; 2: bad input, "
+        "nothing was run.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("file", metavar="JOBS.toml", help="see below")
-    add("--out", metavar="DIR", help="work folder; default: JOBS, beside JOBS.toml")
-    add("--jobs", type=int, default=1, metavar="K", help="jobs at a time; they share the cores (1)")
+    add("file", metavar="JOBS.toml", help="the file of jobs, see the example below")
+    add("--out", metavar="DIR", help="folder for all jobs; default: JOBS, beside JOBS.toml")
+    add(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="K",
+        help="number of jobs at the same time, which share the cores (1)",
+    )
     add("--resume", action="store_true", help="continue an interrupted or extended batch")
     add("--retry", action="store_true", help="resume, and repeat failed jobs")
     add("--dry-run", action="store_true", help="list the jobs without running them")

@@ -116,8 +116,8 @@ def _full_run(
 def _verdict(full: FullRun, posteriors: dict[str, Any]) -> str:
     """Sentence on the distance of the means from those of NUTS on all rows."""
     lines = [
-        f"The mean that differs most from that of {full.title}, of {len(full.summary)} parameters "
-        f"and by all draws (the table has {full.draws['alpha'].size} of that run):"
+        f"The largest difference of a mean from {full.title}, among {len(full.summary)} parameters "
+        f"and by all draws (the table above uses {full.draws['alpha'].size} draws of that run):"
     ]
     for name, posterior in posteriors.items():
         table = full.differences(posterior)

@@ -28,17 +28,18 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
     found = commands.add_parser(
         "information",
         help="score rows by what they would add to a fit, or choose the best",
-        description="Score every row by the expected fall of the posterior's entropy, in nats, if "
-        "it were observed; with --size, choose rows that together add most. Outcomes may be "
-        "missing: rows that could be labelled, measured or kept.",
+        description="Score every row by its expected information: the decrease of the posterior's "
+        "entropy, in nats, if the row is observed. With --size, choose the rows that are most "
+        "informative together. Outcomes may be missing: the scores tell which rows to label, "
+        "measure or keep.",
     )
     found.add_argument("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
     found.add_argument(
         "rows",
         nargs="*",
         metavar="ROWS",
-        help=f"{READABLE}; the last wins. Default: the run's own coreset, "
-        "each row as often as its weight says",
+        help=f"{READABLE}; if several files have a variable, the last one is used. Default: the "
+        "rows of the run's coreset, with their weights",
     )
     found.add_argument(
         "--columns",
@@ -52,8 +53,8 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
         nargs="+",
         metavar="NAME",
         help="parameters or generated quantities whose variances the chosen rows should lower: "
-        "beta, or beta[age] as in the tables, where elements without names count from 0; beta.1 is "
-        "Stan's first",
+        "beta, or an element by its label, beta[age]; without labels, elements are counted from 0 "
+        "in brackets, beta[0], or from 1 after a dot, beta.1, as in CmdStan's files",
     )
     found.add_argument(
         "--repeat", action="store_true", help="a row may be chosen more than once (experiments)"
@@ -65,7 +66,12 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
         metavar="Y=Y_REP",
         help="unknown outcomes and the generated quantities that simulate them",
     )
-    found.add_argument("--draws", type=int, help="draws at which rows are differentiated")
+    found.add_argument(
+        "--draws",
+        type=int,
+        help="number of draws at which log likelihoods are differentiated, if the program is no "
+        "generalised linear model",
+    )
     found.add_argument("--seed", type=int, default=0)
     found.add_argument("--out", metavar="FILE", help="CSV file for rows (from 0) and gains")
     found.add_argument("--json", action="store_true", help="print the table as JSON")
@@ -110,11 +116,14 @@ def _rows(fit: CoresetFit, args: argparse.Namespace) -> Any:
     if args.rows:
         return described(args.rows[0] if len(args.rows) == 1 else args.rows, args.columns)
     if args.size is not None or args.columns is not None:
-        raise OptionError("--size and --columns are for further rows: name a file of them")
+        raise OptionError(
+            "--size and --columns apply to further rows, and no file of rows is given: add one, as "
+            "in stancoreset information RUN_DIR rows.parquet --size 100"
+        )
     if fit.data is None:
         raise OptionError(
-            "the run has not kept its coreset's rows, because an earlier version wrote it: fit "
-            "again, or name a file of rows"
+            "the run does not contain the rows of its coreset, because an earlier version of "
+            "stancoreset wrote it: fit again, or give a file of rows"
         )
     return fit.data
 
@@ -126,7 +135,8 @@ def _model_of(fit: CoresetFit) -> CoresetModel:
 
     if not fit.program:
         raise OptionError(
-            "the run does not know its program, because an earlier version wrote it: fit again"
+            "the run does not contain its Stan program, because an earlier version of stancoreset "
+            "wrote it: fit again"
         )
     engine = str(fit.provenance.get("engine", "auto")).split()[0].lower()
     return CoresetModel(

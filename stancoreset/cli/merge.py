@@ -40,8 +40,8 @@ def add_arguments(
     parser = commands.add_parser(
         "merge",
         help="merge the coresets of runs on parts of the data",
-        description="Join the coresets of runs on parts of the data, select rows again, run NUTS "
-        "and certify it. Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
+        description="Join the coresets of runs on parts of the data, select rows again, run NUTS, "
+        "and certify the result.\nExit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -86,8 +86,8 @@ def merge(
     for run, fit, file in zip(args.runs, fits, data, strict=True):
         if file == "-" and fit.data is None:
             raise OptionError(
-                f"{run} has not kept its rows, because an earlier version wrote it: name its data "
-                "file in --data"
+                f"{run} does not contain the rows of its coreset, because an earlier version of "
+                "stancoreset wrote it: name its data file in --data, in place of -"
             )
     parts = [
         fit if file == "-" else (described(file, args.columns), fit)

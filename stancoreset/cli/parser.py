@@ -17,8 +17,9 @@ Handler = Callable[[argparse.Namespace], int]
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _OBS_HELP = (
-    'what counts observations, if ambiguous: a data integer, or two ("N_y1, N_y2"); "cells" of a '
-    'table, or "segments" of data'
+    "the data integer that counts observations, needed if it is ambiguous; two integers "
+    '("N_y1, N_y2") for outcomes observed on different rows; "cells" if each cell of a table is an '
+    'observation; "segments" if each segment of the data is one'
 )
 
 _EPILOG = f"""\
@@ -33,8 +34,9 @@ examples:
   stancoreset doctor
 
 Data are {READABLE}.
-Your Stan program is used as it is: stancoreset weave shows how its rows are weighted. A program
-that declares vector<lower=0>[N] weights is used unchanged; stancoreset fit --help lists ready ones.
+Your Stan program needs no changes: stancoreset weave shows how its rows get weights. A program
+that already declares vector<lower=0>[N] weights is used as it is; stancoreset fit --help lists
+those that come with the package.
 """
 
 
@@ -91,26 +93,31 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
     fit = commands.add_parser(
         "fit",
         help="fit a certified coreset posterior to your data",
-        description="Select rows, run NUTS on them, certify the result on the full data. Exit "
-        "code 0: certified or corrected; 3: rejected; 2: bad input.",
+        description="Select rows, run NUTS on them, and certify the result on the full data.\n"
+        "Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_models_epilog(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fit.add_argument("model", metavar="MODEL.stan", help="a Stan program")
-    fit.add_argument("data", nargs="+", metavar="DATA", help=f"{READABLE}; the last wins")
+    fit.add_argument(
+        "data",
+        nargs="+",
+        metavar="DATA",
+        help=f"{READABLE}; if several files have a variable, the last one is used",
+    )
     fit.add_argument(
         "--columns",
         metavar="FILE",
-        help="TOML or JSON that maps columns of DATA (files, a folder or a pattern; they need not "
-        "fit in memory) to Stan variables, in the tables columns, values, levels, "
-        "counts",
+        help="TOML or JSON file that maps columns of DATA (files, a folder or a pattern, which "
+        "need not fit in memory) to Stan variables; its tables are columns, values, levels and "
+        "counts, as in stancoreset.Table",
     )
     fit.add_argument("--obs", help=_OBS_HELP)
     fit.add_argument(
         "--csv",
         action="store_true",
-        help="also write chain_1.csv, … as CmdStan does, with the program's generated quantities "
-        "of the full data, for R (stancoreset r-helper) and other tools",
+        help="write also chain_1.csv, … in CmdStan's format, with the program's generated "
+        "quantities on the full data, for R (stancoreset r-helper) and other tools",
     )
     add_fit_options(fit)
     fit.set_defaults(run=handler)
@@ -125,9 +132,15 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
     )
     weave.add_argument("model", metavar="MODEL.stan")
     weave.add_argument("--explain", action="store_true", help="show how each statement is weighted")
-    weave.add_argument("--check", action="store_true", help="check the numerical identities")
+    weave.add_argument(
+        "--check",
+        action="store_true",
+        help="check on --data that the weights act as weights (numerical identities)",
+    )
     weave.add_argument("--data", help=f"{READABLE}, for --check")
-    weave.add_argument("--points", type=int, default=5, help="number of points for --check (5)")
+    weave.add_argument(
+        "--points", type=int, default=5, help="number of random parameter values for --check (5)"
+    )
     weave.add_argument("--seed", type=int, default=0)
     weave.add_argument("--obs", help=_OBS_HELP)
     weave.add_argument("--engine", default="auto", choices=ENGINES)
@@ -138,13 +151,16 @@ def _add_compare(commands: _Commands, handler: Handler) -> None:
     comparison = commands.add_parser(
         "compare",
         help="compare posteriors",
-        description="Print means, spreads, quantiles and distances of several posteriors, "
-        "parameter by parameter; differences are in standard deviations of the reference.",
+        description="Print means, standard deviations, quantiles and distances of several "
+        "posteriors, parameter by parameter. Differences are in standard deviations of the "
+        "posterior that the others are compared with.",
     )
     comparison.add_argument(
         "posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files"
     )
-    comparison.add_argument("--reference", help="posterior to compare with; default: first")
+    comparison.add_argument(
+        "--reference", help="posterior that the others are compared with; default: the first"
+    )
     comparison.add_argument("--out", help="folder for comparison.csv and pictures")
     comparison.add_argument("--json", action="store_true", help="print the table as JSON")
     comparison.set_defaults(run=handler)
@@ -154,10 +170,11 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
     plot = commands.add_parser(
         "plot",
         help="draw a picture of a finished run",
-        description="overview: the picture of report.html; density and forest: the run's "
-        "posterior, its reference, full.nc in its folder and others; weights: in descending order, "
+        description="overview: the picture of report.html; density and forest: the posterior of "
+        "the run, its reference, full.nc if its folder has one, and the fits named by --also; "
+        "weights: in descending order, "
         "or as dots over two columns of the data; certificate: the log importance weights; path: "
-        "error against size; refinement: the rounds of a refined run.",
+        "error against number of rows; refinement: the rounds of a fit that took several.",
     )
     plot.add_argument("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
     plot.add_argument(
@@ -175,8 +192,9 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
         "--scale",
         choices=("auto", "values", "standardised"),
         default="auto",
-        help="of a forest's axis: the parameters' own values, or distances to the first "
-        "posterior's mean in its standard deviations; auto: values if every interval can be seen",
+        help="axis of a forest plot. values: the parameters' own values; standardised: distances "
+        "to the first posterior's mean in its standard deviations; auto: values if every interval "
+        "can be seen on one axis",
     )
     plot.add_argument("--data", help="the full data, for weights over two of its columns")
     plot.add_argument(

@@ -49,8 +49,9 @@ def _weights(request: Request) -> Any:
     if request.columns is None:
         if len(table.columns) < 2:
             raise OptionError(
-                f"{request.data} has no two columns of {request.fit.coreset.n_obs} rows to draw "
-                "on: give the data that the run was made from"
+                f"{request.data} has {len(table.columns)} column(s) of "
+                f"{request.fit.coreset.n_obs} rows, expected at least two, the axes of the "
+                "picture: give the data that were fitted"
             )
         return plots.plot_weights(request.fit, table)
     return plots.plot_weights(request.fit, table, columns=request.columns)
@@ -59,7 +60,10 @@ def _weights(request: Request) -> Any:
 def _refinement(request: Request) -> Any:
     rounds = getattr(request.fit, "rounds", ())
     if not rounds:
-        raise DataError("the run was not refined: there are no rounds to draw")
+        raise DataError(
+            "the run has no record of rounds, so that there is nothing to draw; draw another kind "
+            "of picture, such as certificate"
+        )
     return plots.plot_refinement(rounds)
 
 

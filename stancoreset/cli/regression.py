@@ -37,8 +37,8 @@ def add_arguments(
     parser = commands.add_parser(
         "regression",
         help="fit a formula to a table, without a Stan program of your own",
-        description="Write the Stan program of a formula and fit it to a table. Exit code 0: "
-        "certified or corrected; 3: rejected; 2: bad input.",
+        description="Write the Stan program of a formula and fit it to a table.\n"
+        "Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -48,15 +48,15 @@ def add_arguments(
         "--family",
         default="gaussian",
         metavar="NAME",
-        help=f"of the outcome: {', '.join(FAMILIES)} (gaussian)",
+        help=f"distribution of the outcome: {', '.join(FAMILIES)} (gaussian)",
     )
     parser.add_argument(
         "--prior",
         nargs="+",
         default=[],
         metavar="NAME=PRIOR",
-        help="priors in Stan's syntax; NAME is a parameter of the program, sd for those of all "
-        "groups, or b[label]",
+        help="priors in Stan's syntax; NAME is a parameter of the program, or sd for the standard "
+        "deviations of all groups, or b[label] for one coefficient",
     )
     parser.add_argument(
         "--write", metavar="DIR", help="write model.stan and data.json to DIR, and fit nothing"
@@ -64,7 +64,7 @@ def add_arguments(
     parser.add_argument(
         "--csv",
         action="store_true",
-        help="also write chain_1.csv, … as CmdStan does, with the generated quantities",
+        help="write also chain_1.csv, … in CmdStan's format, with the generated quantities",
     )
     add_fit_options(parser, out="stancoreset-regression")
     parser.set_defaults(run=handler)

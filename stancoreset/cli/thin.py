@@ -31,17 +31,22 @@ def add_arguments(
     parser = commands.add_parser(
         "thin",
         help="keep few weighted draws of a posterior",
-        description="Choose few draws, with weights, that have the means, spreads, quantiles and "
-        "kernel mean of all draws. Writes thinned.nc, whose weights are importance_weight in "
-        "sample_stats, and thinning.csv, the errors beside those of plain thinning. The weights "
-        "of a corrected fit are applied.",
+        description="Choose few draws, with weights, that have the means, standard deviations,\n"
+        "quantiles and kernel mean of all draws. Write them to thinned.nc (the weights are\n"
+        "importance_weight in sample_stats), and their errors, beside those of plain thinning,\n"
+        "to thinning.csv. If the verdict of a fit is corrected, its importance weights are used.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files")
     add("--size", type=int, metavar="K", help="largest number of draws")
-    add("--tol", type=float, help="or the error: 0.05 is that of 400 independent draws")
+    add(
+        "--tol",
+        type=float,
+        help="choose the smallest number of draws whose error is at most TOL; 0.05 is the error of "
+        "400 independent draws",
+    )
     add("--out", dest="folder", required=True, metavar="DIR", help="folder for the results")
     add(
         "--method",
@@ -51,11 +56,16 @@ def add_arguments(
     add(
         "--functions",
         default="moments+quantiles+kernel",
-        help="what is matched; may name variables, too (moments+quantiles+kernel)",
+        help="functions of the draws whose means are matched: moments, quantiles, kernel or names "
+        "of variables, joined by + (moments+quantiles+kernel)",
     )
     add("--var-names", nargs="+", metavar="NAME", help="variables whose distribution is matched")
-    add("--resample", action="store_true", help="draws of equal weight")
-    add("--csv", action="store_true", help="also chain_1.csv as CmdStan writes it, of equal weight")
+    add("--resample", action="store_true", help="choose draws of equal weight")
+    add(
+        "--csv",
+        action="store_true",
+        help="write also chain_1.csv in CmdStan's format, with draws of equal weight",
+    )
     add("--overwrite", action="store_true", help="replace an earlier result in the folder")
     add("--seed", type=int, default=0, help="random seed (0)")
     add("--quiet", action="store_true", help="print nothing")

@@ -1,6 +1,6 @@
 """Engines that run Stan: CmdStan, stanli and others behind one protocol.
 
-May import stan and the ground floor. Hands out `resolve_engine`, the protocol's types, what
+May import stan and the top-level modules. Hands out `resolve_engine`, the protocol's types, what
 engines can do, `NUTS`, its metric and its coordinates from draws, files of chains as CmdStan writes
 them, and the optimiser that finds a mode.
 """

@@ -123,8 +123,8 @@ class SampleResult:
     settings : dict
         ``chains``, ``iter_warmup``, ``iter_sampling``, ``seed``, ``adapt_delta``, ...
     native : object
-        The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``; None of draws so
-        many that stanli made them in pieces.
+        The engine's own fit: a ``cmdstanpy.CmdStanMCMC`` or a ``stanli.Fit``; None if stanli made
+        many draws in several pieces.
     warmup_variables, warmup_stats : dict of str to ndarray
         Draws and statistics of warm-up, if kept.
     inv_metric : ndarray, shape (chains, P) or (chains, P, P), optional

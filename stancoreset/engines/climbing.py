@@ -89,7 +89,8 @@ def mode_of(
     if not np.isfinite(summit.value):
         raise EngineError(
             f"no starting point with a finite log density was found for '{name}' in "
-            f"{INIT_TRIES} tries"
+            f"{INIT_TRIES} random tries; check the data, and declare the bounds of parameters "
+            "that have any"
         )
     return summit.theta
 

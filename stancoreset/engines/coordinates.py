@@ -99,9 +99,9 @@ class Coordinates(Closing):
         The density in the coordinates of NUTS, including the Jacobian.
     moving : Moving or None
     exponents : tuple of float
-        How far each of its effects is centred.
+        The exponents λ of the effects that `moving` moves: 0 for non-centred, 1 for centred.
     shifts : mapping
-        By how much of which parameters they are shifted.
+        The factors by which other parameters are added to the effects, `stancoreset.stan.shifts`.
     """
 
     own: BoundModel

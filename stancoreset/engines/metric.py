@@ -92,7 +92,8 @@ def inverse_metric(draws: Float, gradients: Float | None = None) -> Float:
     draws : ndarray, shape (S, P)
         Unconstrained draws near the posterior.
     gradients : ndarray, shape (S, P), optional
-        Draws without a finite gradient are left out; with fewer than two others, all gradients.
+        Draws without a finite gradient are left out; if fewer than two remain, no gradients are
+        used.
 
     Returns
     -------

@@ -121,23 +121,28 @@ class NUTS:
     chains: int = option(4, "NUTS chains", least=1)
     iter_warmup: int | None = option(
         None,
-        f"warm-up iterations per chain; default: {WARMUP}, or {KNOWN_WARMUP} with a known metric",
+        f"warm-up iterations per chain; default: {WARMUP}, or {KNOWN_WARMUP} if the metric comes "
+        "from draws near the posterior",
         least=0,
     )
     iter_sampling: int = option(1000, "iterations per chain after warm-up", least=1)
     thin: int = option(1, "keep every THIN-th draw", least=1)
     keep_every: int = option(
-        1, "of these, keep every KEEP_EVERY-th in memory; CSV files have all", least=1
+        1,
+        "keep every KEEP_EVERY-th of the thinned draws in memory; CSV files have all of them",
+        least=1,
     )
     save_warmup: bool = option(False, "keep warm-up draws, apart from the posterior")
     adapt_delta: float | None = option(
         None,
-        f"target acceptance rate of NUTS; default: {DELTA}, or {DENSE_DELTA} if a dense metric is "
-        "known",
+        f"target acceptance rate of NUTS; default: {DELTA}, or {DENSE_DELTA} if the metric is "
+        "dense and comes from draws near the posterior",
     )
     max_treedepth: int = option(10, "largest tree depth of NUTS", least=1)
     metric: Metric | None = option(
-        None, "mass matrix: diag_e, dense_e or unit_e; default: diag_e, or the known one's kind"
+        None,
+        "mass matrix: diag_e, dense_e or unit_e; default: diag_e, or the kind of the metric that "
+        "comes from draws near the posterior",
     )
     step_size: float | Sequence[float] | None = option(None, "initial step size")
     adapt_init_phase: int | None = option(
@@ -150,7 +155,7 @@ class NUTS:
         None, "iterations of warm-up's last phase; CmdStan only", least=0, cmdstan=True
     )
     parallel_chains: int | None = option(
-        None, "chains at the same time; default: the cores", least=1
+        None, "number of chains at the same time; default: number of cores", least=1
     )
     show_console: bool = option(False, "print Stan's output instead of progress bars")
     refresh: int = option(100, "iterations between two updates of the bars", least=1)
@@ -291,8 +296,8 @@ class NUTS:
         """Refuse options that the engine of this name is not `able` to follow."""
         if not able.samples:
             raise OptionError(
-                f"engine {engine!r} has no NUTS: use another one, or method='gaussian', which runs "
-                "none"
+                f"engine {engine!r} cannot run NUTS: use another engine, or method='gaussian', "
+                "which does not need NUTS"
             )
         if self.iter_warmup == 0 and not able.samples_without_warmup:
             raise OptionError(
@@ -310,7 +315,7 @@ class NUTS:
         if several and not able.step_size_of_each_chain:
             raise OptionError(
                 f"step_size is {shown(self.step_size)}, but engine {engine!r} starts all chains "
-                "from one; give a number, or use engine='cmdstan'"
+                "with the same step size; give one number, or use engine='cmdstan'"
             )
 
 

@@ -113,7 +113,10 @@ class _BoundToBoth(Closing):
     def variational(self, *, draws: int, seed: int = 0) -> Float:
         """Unconstrained draws of the chosen engine's ADVI, (draws, P)."""
         if not hasattr(self._chosen, "variational"):
-            raise EngineError(f"the engine of '{self._compiled.name}' has no ADVI")
+            raise EngineError(
+                f"the engine of '{self._compiled.name}' cannot run ADVI; use engine='cmdstan', or "
+                "another reference"
+            )
         return np.asarray(self._chosen.variational(draws=draws, seed=seed))
 
     def sample(self, **options: Any) -> SampleResult:

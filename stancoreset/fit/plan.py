@@ -160,21 +160,23 @@ class Selection:
 
     projection: ProjectionName | None = option(
         None,
-        "quantity to match: the log likelihood beyond second order, without draws (hermite; the "
-        "default for GLMs with a control variate) or on draws (taylor; the default for other "
-        "programs with one), its values (loglik; the default without), or its gradient (fisher)",
+        "what the rows match. hermite: terms beyond second order, without draws (the default for "
+        "generalised linear models with a control variate); taylor: these terms at draws (the "
+        "default for other programs with one); loglik: the log likelihood (the default without a "
+        "control variate); fisher: its gradient",
         choices=(*PROJECTIONS, *BEYOND),
     )
     control_variate: bool = option(
         True,
         "complete the rows to second order by a quadratic",
-        without="use rows alone, without the quadratic that completes them to second order",
+        without="use no quadratic, so that the rows must match the log likelihood by themselves",
     )
     draws: int | None = option(None, "number of reference draws; default: automatic", least=2)
     candidates: Candidates | None = option(
         None,
         "number of random candidate rows; default: max(20000, 50 K), fewer for hermite; kernel: "
-        "1,000 or more that stand for all rows, whatever the reference",
+        "1,000 or more rows whose moments and kernel mean are those of all rows, for a poor "
+        "reference",
         least=1,
     )
 
@@ -187,8 +189,9 @@ class Selection:
                 raise OptionError(f"{error}, or {KERNEL!r}") from None
         if self.projection in BEYOND and not self.control_variate:
             raise OptionError(
-                f"projection is {self.projection!r}, which leaves the second order to the control "
-                "variate, but control_variate is False; use projection='loglik'"
+                f"projection is {self.projection!r}, which matches only terms beyond second order "
+                "and so needs the control variate, but control_variate is False; use "
+                "projection='loglik', or control_variate=True"
             )
 
     @property
@@ -213,32 +216,32 @@ class Plan:
 
     size: Size = option(
         AUTO,
-        "rows in the coreset; auto: the fewest whose held-out error is small enough",
+        "largest number of rows in the coreset; auto: the smallest number whose held-out error is "
+        "small enough",
         least=1,
     )
     method: Method = option(
         "pursuit",
-        f"selection algorithm: auto, {', '.join(METHODS)}, on a projection; or "
-        f"{' or '.join(IN_THE_LOOP)}, with the model in the loop; or {GAUSSIAN}, no rows and no "
-        "NUTS: draws of the reference's Gaussian, weighted on the full data",
+        f"selection algorithm, by draws of the reference: auto, {', '.join(METHODS)}; or by draws "
+        f"of the coreset's own posterior: {', '.join(IN_THE_LOOP)}; or {GAUSSIAN}: no rows and "
+        "no NUTS, but draws of the reference's Gaussian, weighted on the full data",
     )
     reference: Any = option(
         "laplace",
-        "where to match the log likelihood: a Gaussian at the mode (laplace), the Gaussian of the "
-        "highest evidence lower bound (gaussian_vi), or of its bound for Laplace and Student-t "
-        "priors of known scale (double_loop), Gaussians along paths to the mode "
-        "(pathfinder), mean-field variational inference (advi; CmdStan only), or NUTS on a "
-        "weighted subsample (pilot)",
+        "first approximation of the posterior, where the log likelihood is matched. laplace: a "
+        "Gaussian at the mode; gaussian_vi: the Gaussian with the highest evidence lower bound; "
+        "double_loop: that of a simpler bound, for Laplace and Student-t priors of known scale; "
+        "pathfinder: Gaussians along paths to the mode; advi: mean-field variational inference "
+        "(CmdStan only); pilot: NUTS on a weighted subsample",
         choices=tuple(REFERENCES),
     )
     selection: Selection = group(Selection)
     max_rounds: int = option(
         MAX_ROUNDS,
-        "largest number of rounds, which end when the certificate is satisfied; 1: one pass, "
-        "whatever the certificate says",
+        "largest number of rounds; the fit ends as soon as the result is certified",
         least=1,
     )
-    seed: int = option(0, "random seed; random: draw one, which the report gives", least=0)
+    seed: int = option(0, "random seed; random: one is drawn, and the report contains it", least=0)
     nuts: NUTS = group(NUTS)
     inits: Any = option(
         None,
@@ -249,12 +252,13 @@ class Plan:
     dims: Mapping[str, Sequence[str]] | None = option(None, "dimensions of parameters by name")
     engine_output_dir: str | Path | None = option(
         None,
-        "keep the chains' CSV files, as CmdStan writes them, in DIR, of longer chains in "
-        "DIR/longer_1, …, of further rounds in DIR/round_1, …",
+        "folder for the chains' CSV files, as CmdStan writes them; those of longer chains are in "
+        "DIR/longer_1, …, and those of further rounds in DIR/round_1, …",
     )
     policy: Policy = option(
         None,
-        "tuned numbers of the fit: a JSON file of values by name, see stancoreset.Policy",
+        "JSON file with other values of the numbers that are tuned in a fit, by name; "
+        "stancoreset.Policy.table() lists them",
     )
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -290,7 +294,7 @@ class Plan:
         plan = cls.of(asked)
         if plan.is_gaussian:
             raise OptionError(
-                f"method is {GAUSSIAN!r}, which selects no rows, but merge chooses among the rows "
+                f"method is {GAUSSIAN!r}, which selects no rows, but merge selects from the rows "
                 "of the parts' coresets; leave method out"
             )
         apart = set(fit_options()) - set(merge_options())
@@ -298,8 +302,8 @@ class Plan:
         for name in sorted(apart):
             if given[name] is not None:
                 raise OptionError(
-                    f"{name} is {shown(given[name])}, but merge chooses among the rows of the "
-                    f"parts' coresets, and takes over how they were matched; leave {name} out"
+                    f"{name} is {shown(given[name])}, but merge selects from the rows of the "
+                    f"parts' coresets, with the settings of their fits; leave {name} out"
                 )
         return plan
 
@@ -388,8 +392,8 @@ class Plan:
         check_text("method", self.method, "the name of a selection algorithm")
         if auto and self.method in IN_THE_LOOP:
             raise OptionError(
-                f"size is {AUTO!r}, but method {self.method!r} uses no projection on which a size "
-                "could be found; give a number"
+                f"size is {AUTO!r}, but method {self.method!r} cannot search for a size; give a "
+                "number of rows, such as size=200"
             )
         check_reference(self.reference)
         if self.is_gaussian:
@@ -404,8 +408,9 @@ class Plan:
         if self.method == "auto":
             if not control or projection not in (None, *BEYOND) or self.options:
                 raise OptionError(
-                    "method is 'auto', which chooses by the error of the corrected density: it "
-                    "needs control_variate=True, no other projection and no options of a method"
+                    "method is 'auto', which compares several methods with a control variate: it "
+                    "needs control_variate=True, projection 'taylor', 'hermite' or none, and no "
+                    "options of a method; change these, or name a method"
                 )
             return
         self._require_options()

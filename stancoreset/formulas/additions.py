@@ -81,7 +81,10 @@ def divided(text: str) -> tuple[str, tuple[Addition, ...]]:
     if not right or not beside:
         return text, ()
     if len(beside) > 1:
-        raise OptionError(f"formula {text!r} has more than one | on its left side; join with +")
+        raise OptionError(
+            f"formula {text!r} has more than one | on its left side, expected one; join additions "
+            "by +, as in y | weights(w) + trials(n)"
+        )
     found = tuple(_addition(text, part.strip()) for part in split_outside(beside[0], "+"))
     names = [addition.name for addition in found]
     twice = [name for name in names if names.count(name) > 1]
@@ -104,8 +107,8 @@ def _addition(text: str, part: str) -> Addition:
     for argument in arguments:
         if re.match(r"\w+\s*=[^=]", masked(argument)):
             raise OptionError(
-                f"formula {text!r} has the option {argument!r} of {name}; give a column, such as "
-                "one of weights that are scaled already"
+                f"formula {text!r} gives {name} the option {argument!r}, which is not supported; "
+                "give only a column, whose values are already scaled"
             )
     least, most = _ARGUMENTS[name]
     if not least <= len(arguments) <= most or "" in arguments:

@@ -148,5 +148,6 @@ def refuse_family(name: object) -> None:
         raise OptionError(f"family {family!r} is one of brms: {FAMILIES[family]}")
     if link:
         raise OptionError(
-            f"family is {name!r}: write {family!r}, which has its one link, or " + PROGRAM
+            f"family is {name!r}, but the link of a family cannot be chosen: write {family!r}, or "
+            + PROGRAM
         )

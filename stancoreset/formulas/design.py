@@ -241,7 +241,10 @@ def _outcome(formula: Formula, frame: pd.DataFrame) -> Outcome:
     if found.trials is None:
         return replace(found, beside=beside)
     if beside.trials is not None:
-        raise OptionError(f"formula {formula.text!r} has trials twice: write trials(n) alone")
+        raise OptionError(
+            f"formula {formula.text!r} gives the number of trials twice, by prop and by trials; "
+            "write y | trials(n), without prop"
+        )
     return replace(found, beside=replace(beside, trials=found.trials))
 
 
@@ -312,13 +315,17 @@ def _groups(bar: Bar, frame: pd.DataFrame) -> Groups:
         )
     if len(levels) == len(frame):
         raise DataError(
-            f"the grouping factor {name!r} has a level for every row, {len(frame):,}: a coreset "
-            "selects rows of parameters that rows share; leave it out of the formula"
+            f"the grouping factor {name!r} has a level for every row, {len(frame):,}; expected "
+            "levels of several rows, because leaving out a row of a coreset would leave out its "
+            "effect: leave the factor out of the formula"
         )
     terms = _terms(bar.effects, frame)
     columns = list(_columns(terms))
     if any(kind == "offset" for kind, _, _ in columns):
-        raise OptionError(f"an offset has no effect that differs by {name!r}; write it outside")
+        raise OptionError(
+            f"the effects of the grouping factor {name!r} contain an offset, which has no "
+            f"coefficient that could differ between groups; write it outside of (… | {name})"
+        )
     labels, values = _effects(columns, frame)
     return Groups(
         factor=name,

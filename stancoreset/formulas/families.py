@@ -97,7 +97,8 @@ class Family:
 def _numbers(outcome: Outcome) -> NDArray[np.float64]:
     if outcome.trials is not None:
         raise DataError(
-            f"the outcome {outcome.name} counts trials, which only binomial and beta_binomial have"
+            f"the outcome {outcome.name} has a number of trials, which only the families binomial "
+            "and beta_binomial use: choose one of them, or leave the trials out"
         )
     if outcome.levels:
         raise DataError(
@@ -159,7 +160,7 @@ def _two(outcome: Outcome) -> NDArray[np.int64]:
 def _successes(outcome: Outcome) -> NDArray[np.int64]:
     if outcome.trials is None:
         raise DataError(
-            f"the outcome {outcome.name!r} says nothing of trials; write {outcome.name} | "
+            f"the outcome {outcome.name!r} has no number of trials; write {outcome.name} | "
             f"trials(n), or prop({outcome.name}, n), where n is a column or a number"
         )
     trials = np.asarray(outcome.trials)

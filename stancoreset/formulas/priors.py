@@ -90,7 +90,10 @@ def with_given(
             hint = f"did you mean {meant[0]!r}?" if meant else f"it has {', '.join(choices[:20])}"
             raise OptionError(f"priors: the regression has no parameter {name!r}; {hint}")
         if text == FLAT and not name.startswith("b"):
-            raise OptionError(f"priors[{name!r}] is 'flat', which only b may be; give it a prior")
+            raise OptionError(
+                f"priors[{name!r}] is 'flat', which is allowed for coefficients b only; give a "
+                "distribution in Stan's syntax, such as 'normal(0, 1)'"
+            )
         found |= dict.fromkeys(known, text)
     return found
 

@@ -72,7 +72,7 @@ class Regression:
 
     @cached_property
     def model(self) -> CoresetModel:
-        """The program as a model, whose steps take `data`."""
+        """The program as a `CoresetModel`, whose methods take `data`."""
         return CoresetModel(stan_code=self.program, engine=self.engine)
 
     def fit(
@@ -217,13 +217,13 @@ def regression(
     formula : str
         As in Bambi and brms: ``"late ~ distance + (1 | carrier)"``. It may have interactions
         ``x:f`` and ``x * f``, ``bs(x, df=4)``, ``poly(x, 2)``, ``scale(x)``, ``log(x)``, any
-        function of numpy, ``{x**2}``, ``C(f)``, ``T(f, "reference")``, ``offset(log(n))`` and ``0
-        +`` for no intercept. Effects of a group are correlated, ``(x | g)``, or not, ``(x || g)``;
-        crossed, ``(1 | g) + (1 | h)``; nested, ``(1 | g/h)``; or of combinations, ``(1 | g:h)``.
-        Categories are compared with their first level. A column of booleans is the number 0 or 1,
-        unlike in R: ``C(b)`` makes it a category. The outcome may have additions, ``y | weights(w)
-        + trials(n) + cens(c)``; see `stancoreset.formulas.additions`. Terms of brms that are not
-        supported are refused, with advice on what to write instead. See
+        function of numpy, ``{x**2}``, ``C(f)``, ``T(f, "reference")``, ``offset(log(n))``, and ``0
+        + x`` for no intercept. Effects of a group are correlated, ``(x | g)``, or not, ``(x ||
+        g)``; crossed, ``(1 | g) + (1 | h)``; nested, ``(1 | g/h)``; or of combinations, ``(1 |
+        g:h)``. Categories are compared with their first level. A column of booleans is the number 0
+        or 1, unlike in R: ``C(b)`` makes it a category. The outcome may have additions, ``y |
+        weights(w) + trials(n) + cens(c)``; see `stancoreset.formulas.additions`. Terms of brms that
+        are not supported are refused, with advice on what to write instead. See
         https://bambinos.github.io/formulae.
     frame : pandas.DataFrame, table of Arrow, dict of columns, or path
         A path is ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.json`` or ``.npz``, or a
@@ -238,9 +238,9 @@ def regression(
         with ``"zero_inflated_"`` or ``"hurdle_"`` before them, ``"gamma"``, ``"weibull"``,
         ``"exponential"`` (log link). Continuous outcomes but ``"beta"`` may be censored.
     priors : mapping of str to str, optional
-        Priors by parameter, in Stan's syntax: ``{"b": "normal(0, 1)", "b[distance]":
-        "normal(0, 0.1)", "sd": "exponential(1)"}``. ``sd`` and ``L`` stand for those of all
-        groups. By default they are those of brms; see `stancoreset.formulas.priors`.
+        Priors by parameter, in Stan's syntax: ``{"b": "normal(0, 1)", "b[distance]": "normal(0,
+        0.1)", "sd": "exponential(1)"}``. ``sd`` and ``L`` set the priors of all groups. The
+        defaults are those of brms; see `stancoreset.formulas.priors`.
     engine : {"auto", "cmdstan", "stanli"} or Engine
 
     Returns

@@ -280,9 +280,9 @@ class CoresetModel(Closing):
         Parameters
         ----------
         data : mapping or path
-            The full data: a dict of arrays, a path to Stan JSON, ``.csv``, ``.parquet``, …, or
-            a `stancoreset.Table` of rows that stay on disk. ``weights`` need not be there; if
-            they are (counts of equal rows, survey weights), they belong to the full posterior.
+            The full data: a dict of arrays, a path to Stan JSON, ``.csv``, ``.parquet``, …, or a
+            `stancoreset.Table` of rows that stay on disk. A variable ``weights`` is optional; with
+            it (counts of equal rows, survey weights) the full posterior is the weighted one.
         size : int or "auto"
             Largest number of rows in the coreset, k. ``"auto"`` takes the smallest number whose
             held-out error is small enough; see `stancoreset.fit.sizes`.
@@ -328,8 +328,8 @@ class CoresetModel(Closing):
             (chains, P) of unconstrained points. Default: points where the reference has mass.
         coords, dims : dict, optional
             Names for the dimensions of parameters, as in ArviZ: with ``dims={"beta":
-            ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots
-            say ``beta[age]``. Levels and columns of a `stancoreset.Table` need none.
+            ["predictor"]}`` and ``coords={"predictor": ["age", "income"]}`` tables and plots say
+            ``beta[age]``. Levels and columns of a `stancoreset.Table` are labels without this.
         output_dir : path, optional
             Folder for the results; each stage is written when it is finished.
         resume : bool
@@ -696,7 +696,7 @@ class CoresetModel(Closing):
         *,
         projection: Literal["taylor", "hermite"] = "taylor",
     ) -> Coreset:
-        """Add the quadratic that completes a coreset to second order.
+        """Add a quadratic to a coreset, with which it matches all rows up to second order.
 
         `sample` and `certify` then use both.
 
@@ -873,9 +873,9 @@ class CoresetModel(Closing):
             Largest number of draws, evenly spaced in each chain; default: as many as take 1 GB
             (8 · rows bytes each), at least 100.
         weights : {"frequency"}, optional
-            What weights of the rows mean, needed if there are any: a row of frequency w is there w
-            times, so that ``arviz.loo`` and ``arviz.waic`` sum over all observations. For sampling
-            weights see `loo`.
+            What weights of the rows mean; needed if there are any. A row of frequency w is repeated
+            w times, so that ``arviz.loo`` and ``arviz.waic`` sum over all observations. For
+            sampling weights see `loo`.
 
         Returns
         -------
@@ -918,7 +918,7 @@ class CoresetModel(Closing):
         """Leave-one-out cross-validation of the full data, in bounded memory.
 
         The rows' log likelihoods are evaluated, smoothed by ArviZ and summed block by block, so
-        that their number is limited by time alone: a million rows at a thousand draws take minutes.
+        that only time limits the number of rows: a million rows at a thousand draws take minutes.
 
         Parameters
         ----------
@@ -1015,7 +1015,8 @@ class CoresetModel(Closing):
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            The quantities as its posterior (chain, draw, *shape), for ``arviz.summary`` and plots.
+            A container whose posterior holds the quantities (chain, draw, *shape), for
+            ``arviz.summary`` and plots.
 
         Raises
         ------
@@ -1137,8 +1138,8 @@ class CoresetModel(Closing):
             Generalised linear models do not need it, nor does an outcome of whole numbers between
             declared bounds.
         draws : int, optional
-            Number of draws at which rows are differentiated if the likelihood is no generalised
-            linear model; default: 32, or 100 if outcomes are simulated.
+            Number of draws at which log likelihoods are differentiated if the likelihood is no
+            generalised linear model; default: 32, or 100 if outcomes are simulated.
         seed : int
             Random seed of simulated outcomes.
 
@@ -1299,7 +1300,7 @@ class CoresetModel(Closing):
         in ψ, are listed with the reason.
         """
         session = self._session
-        lines = [f"The rows see the parameters through: {session.controlled.said}."]
+        lines = [f"The likelihood depends on the parameters through: {session.controlled.said}."]
         for names, what in (
             (session.behind - session.infinite, "Much larger than the parameters"),
             (session.infinite, "Not finite with these data"),
@@ -1307,7 +1308,7 @@ class CoresetModel(Closing):
             if names:
                 lines.append(f"{what}, and no coordinates: {', '.join(sorted(names))}.")
         lines += [
-            f"They see the factors of {product}, because {why}."
+            f"The factors of {product} are coordinates, not the product, because {why}."
             for product, why in not_lifted(session.program, session.behind).items()
         ]
         return "\n".join(lines)

@@ -179,15 +179,16 @@ class Certificate:
         ‖b − Φw‖ / ‖b‖: the relative error of the coreset's log likelihood, at draws of the
         reference that were not used to select rows.
     verdict : str
-        ``"certified"`` means that the draws can be used as they are. It requires a held-out error ≤
-        0.1; weights that move no mean by more than 0.07 standard deviations and no standard
-        deviation by more than 7 %; k̂ ≤ 0.5 with ESS ≥ 0.9 · draws, or k̂ ≤ 0.7 with ESS ≥ 0.99 ·
-        draws, or ESS ≥ 0.998 · draws; and a shift by the weights plus two Monte-Carlo standard
-        errors of at most 0.1. ``"corrected"`` means that the draws can be used with `weights`. It
-        requires k̂ ≤ 0.7, ESS ≥ 0.5 · draws and a held-out error ≤ 0.5. ``"rejected"``: neither
-        holds; or more than 0.05 % of the transitions, and more than two, diverged, R̂ is above
-        1.05, `mcse_mean` or `mcse_sd` is above 0.05, or more than 2 % of the mass is `unseen` or
-        `unvisited`: weights cannot correct that. `reasons` say what to do.
+        ``"certified"``: use the draws as they are. The held-out error is at most 0.1. The weights
+        move no mean by more than 0.07 standard deviations and no standard deviation by more than 7
+        %; and this shift plus two Monte-Carlo standard errors is at most 0.1. The efficiency is at
+        least 0.9 with k̂ ≤ 0.5, at least 0.99 with k̂ ≤ 0.7, or at least 0.998 with any k̂.
+        ``"corrected"``: use the draws with `weights`. k̂ is at most 0.7, the efficiency at least
+        0.5, and the held-out error at most 0.5. ``"rejected"``: do not use the draws. Neither of
+        the two holds, or there is a fault that weights cannot correct: more than 0.05 % of the
+        transitions, and more than two, diverged; R̂ is above 1.05; `mcse_mean` or `mcse_sd` is
+        above 0.05; or more than 2 % of the mass is `unseen` or `unvisited`. `reasons` say what to
+        do.
     log_weights : ndarray, shape (n_draws,)
         Raw log importance weights, up to a constant.
     weights : ndarray, shape (n_draws,)

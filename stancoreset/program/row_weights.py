@@ -240,8 +240,8 @@ def require_repeatable(
         cause = f"they read {', '.join(changed)}, which the program computes from all rows"
     if cause:
         raise OptionError(
-            f"weights='frequency' cannot be had of {', '.join(names)}: {cause}; fit data in which "
-            "every row stands as often as it was observed"
+            f"weights='frequency' is not possible for {', '.join(names)}: {cause}; fit data "
+            "without weights, in which each row is repeated as often as it was observed"
         )
 
 

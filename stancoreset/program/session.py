@@ -213,9 +213,9 @@ class Session:
         if len(bad):
             name = self._seen_names(checked)[bad[0]]
             raise ControlError(
-                f"{name}, through which the rows see the parameters, is not finite "
-                f"in {np.sum(~np.isfinite(psi[:, bad[0]]))} of {len(psi)} draws; use "
-                "control_variate=False, or give it a finite value where no row reads it"
+                f"{name}, a quantity that enters the likelihood, is not finite in "
+                f"{np.sum(~np.isfinite(psi[:, bad[0]]))} of {len(psi)} draws; use "
+                "control_variate=False, or assign finite values to elements that no row reads"
             )
         return psi
 

@@ -240,8 +240,9 @@ class Reference:
         found = self.spare[:count] if stream == 0 else self.spare[::-1][start : start + count]
         if len(found) < 2:
             raise ReferenceFitError(
-                f"reference draws are used up: {len(self.draws)} are in use, and at least 2 more "
-                "are needed to measure the held-out error; pass more draws or a smaller 'draws='"
+                f"the reference has too few draws: {len(self.draws)} are used to select rows, and "
+                "at least 2 more are needed to measure the held-out error; pass more draws, or a "
+                "smaller draws="
             )
         return found
 
@@ -258,9 +259,9 @@ def require_finite(log_likelihood: Float) -> Float:
         bad = int(np.argmin(finite))
         raise ReferenceFitError(
             f"the log likelihood of the full data is {log_likelihood[bad]} at reference draw {bad} "
-            f"({np.count_nonzero(~finite)} of {len(finite)} draws): the reference reaches where "
-            "the model has no density; use a narrower reference, for example posterior draws of "
-            "your own"
+            f"({np.count_nonzero(~finite)} of {len(finite)} draws), expected finite: some draws "
+            "of the reference lie outside the model's support; use a narrower reference, for "
+            "example posterior draws of your own"
         )
     return log_likelihood
 

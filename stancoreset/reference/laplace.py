@@ -145,7 +145,10 @@ def _at_mode(full: FullData, mode: Float, scale: Float) -> GaussianFit:
 def gaussian_at(mode: Float, precision: AnyMatrix, names: tuple[str, ...]) -> GaussianFit:
     """N(mode, precision⁻¹), or an error that names the directions without curvature."""
     if not np.all(np.isfinite(precision.data if is_sparse(precision) else precision)):
-        raise ReferenceFitError(f"the Hessian at the mode is not finite; {_ADVICE}")
+        raise ReferenceFitError(
+            "the Hessian of the log density has entries at the mode that are NaN or infinite, "
+            f"expected finite numbers; {_ADVICE}"
+        )
     if is_sparse(precision):
         return _of_groups(mode, precision, names)
     try:

@@ -98,8 +98,8 @@ class FullData:
         self.n_params = self.prior.n_params
         if not self.n_params:
             raise DataError(
-                f"no parameter of '{compiled.name}' has an element with these data; "
-                "declare one, or change the sizes in data"
+                f"'{compiled.name}' has no parameters with these data, expected at least one; "
+                "declare one, or correct the data that set the sizes of parameters"
             )
         self.param_names = self.prior.param_names
         self.passes = Costs(stored=stored, likelihood="" if glm is None else str(glm))

@@ -80,13 +80,14 @@ class CoresetFit:
         Versions, seeds, hashes of program and data.
     passes : dict
         Numbers of evaluations of the full data: ``densities`` and ``gradients``. ``cost`` is the
-        cost of all evaluations on rows in gradients of all rows: a log density counts as one
-        gradient, subsamples and candidates count in proportion. ``nuts_gradients`` is the number
-        that NUTS took of the coreset after warm-up. If rows stay on disk, ``reads`` is the number
-        of times they were read. ``likelihood`` names the evaluator of the likelihood, if it is not
-        Stan alone; ``engines`` names the engine that evaluated the full data in place of CmdStan,
-        with the largest difference between the two. ``distinct_rows`` is the number of distinct
-        rows, if at most half of the rows are distinct; equal rows are then evaluated once.
+        cost of all evaluations, in units of one gradient of all rows: a log density counts as one
+        gradient, subsamples and candidates count in proportion. ``nuts_gradients`` is the number of
+        gradients of the coreset's density that NUTS evaluated after warm-up. If rows stay on disk,
+        ``reads`` is the number of times they were read. ``likelihood`` names the evaluator of the
+        likelihood, if it is not Stan alone; ``engines`` names the engine that evaluated the full
+        data in place of CmdStan, with the largest difference between the two. ``distinct_rows`` is
+        the number of distinct rows, if at most half of the rows are distinct; equal rows are then
+        evaluated once.
     data : dict or None
         The coreset's rows as data of the weighted program, so that the fit may be merged without
         the full data; saved as ``coreset_data.json``. None for a fit of an earlier version.
@@ -94,7 +95,7 @@ class CoresetFit:
         The engine's own fit (``cmdstanpy.CmdStanMCMC``, ``stanli.Fit``), if it was made
         in this session.
     rounds : tuple of Round
-        One record per round; more than one only if the first pass was not certified.
+        One record per round; more than one only if the first round was not certified.
     weaving : sequence of dict
         How each statement of the program is weighted, as `CoresetModel.explain` lists it.
     program : str
@@ -322,8 +323,9 @@ class CoresetFit:
         container = self.corrected()
         if not self.program:
             raise OutputError(
-                "the fit does not know its program, because its folder was written by an earlier "
-                "version; fit again, or use model.generate_quantities(data, fit)"
+                "the fit does not contain its Stan program, because an earlier version of "
+                "stancoreset wrote its folder; fit again, or use model.generate_quantities(data, "
+                "fit)"
             )
         used = str(self.provenance.get("engine", "auto")).split()[0].lower()
         counted = self.provenance["obs"] if self.selected is None else self.selected.obs

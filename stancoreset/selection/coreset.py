@@ -118,7 +118,7 @@ class Coreset:
         named = self.provenance.get("observations")
         rows = f"of {named}" if named else f"rows of {self.n_obs:,}"
         if self.method == QUADRATIC_ONLY:
-            return f"{QUADRATIC_ONLY}, beside {self.size:,} {rows} as they are"
+            return f"{QUADRATIC_ONLY}, beside {self.size:,} {rows} chosen at random"
         return f"{self.size:,} weighted {rows}"
 
     def _repr_html_(self) -> str:
@@ -198,7 +198,10 @@ class Coreset:
         out = dict(data)
         for name, axis in self.rows.items():
             if name not in data:
-                raise DataError(f"the data lack '{name}', which holds observations")
+                raise DataError(
+                    f"the data lack '{name}', which has an entry for each observation: give the "
+                    "data from which the coreset was selected"
+                )
             value = np.asarray(data[name])
             if not value.size:
                 continue  # declared with N entries or none, as `vector[has_offset ? N : 0]`

@@ -65,8 +65,9 @@ def project_fisher(
     heldout_phi, heldout_target = _features(full, pool, reference, unseen, 1, progress)
     if not np.any(target) or not np.any(heldout_target):
         raise ReferenceFitError(
-            "the gradient of the log likelihood is zero at every reference draw: the data say "
-            "nothing about the parameters"
+            "the gradient of the log likelihood is zero at every reference draw, expected it to "
+            "vary: the likelihood does not depend on the parameters; check the model block and "
+            "the data"
         )
     return Projection(
         phi=phi,

@@ -177,8 +177,9 @@ def require_spread(*targets: Float | float) -> None:
     """Refuse targets, or norms of targets, that are zero, since nothing is left to approximate."""
     if not all(np.any(target) for target in targets):
         raise ReferenceFitError(
-            "the log likelihood is the same at every reference draw: the reference has no spread, "
-            "or the data say nothing about the parameters"
+            "the log likelihood is the same at every reference draw, expected it to vary: either "
+            "all draws of the reference are equal, or the likelihood does not depend on the "
+            "parameters; check the draws, the model block and the data"
         )
 
 

@@ -56,7 +56,9 @@ def merge(coresets: Sequence[Coreset | _Fit]) -> Coreset:
     ([1, 4, 5], 9, 0.05)
     """
     if isinstance(coresets, Coreset):
-        raise OptionError("coresets are one Coreset, expected a list of them")
+        raise OptionError(
+            "coresets is a single Coreset, expected a list: sc.merge([first, second])"
+        )
     with understood("coresets", coresets, "a list of Coreset to merge"):
         given: list[Any] = list(coresets)
         found: list[Coreset] = [getattr(part, "coreset", part) for part in given]

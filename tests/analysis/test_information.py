@@ -409,7 +409,7 @@ def test_bad_posteriors(logistic):
     ):
         with pytest.raises(OptionError, match=said + from_zero):
             logistic.design(rows, draws, target=wrong)
-    with pytest.raises(OptionError, match="'constant' does not vary"):
+    with pytest.raises(OptionError, match="'constant' is uncorrelated"):
         logistic.design(rows, {**draws, "constant": np.ones(2_000)}, target="constant")
     with pytest.raises(OptionError, match="size is 0"):
         logistic.design(rows, draws, 0)

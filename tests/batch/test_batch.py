@@ -198,7 +198,7 @@ def test_the_examples_of_page_and_help_are_jobs(place):
         (f"[[jobs]]\nname = '{'n' * 300}'\n", "name is 'nnn.* of 300 characters, expected at most"),
         ("[[jobs]]\nname = 3\n", "name is 3, expected a string"),
         ("[[jobs]]\nname = '..'\n", "not a valid folder name"),
-        ("[job]\nsize = 3\n", "there is no table 'job'"),
+        ("[job]\nsize = 3\n", "has the table or key 'job'"),
         ("[jobs]\nsize = 3\n", r"write \[\[jobs\]\]"),
         ("jobs = []\n", "jobs is not known"),
         ("[[jobs]]\nseed = []\n", r"seed is an empty list, which gives no job"),
@@ -226,7 +226,7 @@ def test_files_that_are_no_jobs(place, capsys):
         read_jobs(jobs_file(place, "size == 3"))
     assert main(["batch", "/"]) == 2
     assert "cannot read /" in capsys.readouterr().err
-    with pytest.raises(OptionError, match="there are no jobs"):
+    with pytest.raises(OptionError, match="has no jobs"):
         read_jobs(jobs_file(place, ""))
     (place / "jobs.toml").write_text(DEFAULTS + "[[jobs]]\nsize = 3\n", encoding="utf-8-sig")
     assert len(read_jobs(place / "jobs.toml")) == 1, "as editors on Windows write it"

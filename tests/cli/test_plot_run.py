@@ -204,7 +204,7 @@ class TestRefinement:
             plots.plot_refinement(ROUNDS, ax=axes[0])
 
     def test_bad_records(self):
-        with pytest.raises(DataError, match="not refined"):
+        with pytest.raises(DataError, match="no record of rounds"):
             plots.plot_refinement([])
         with pytest.raises(DataError, match="no 'khat'"):
             plots.plot_refinement([{"round": 0, "action": "", "size": 1, "heldout_error": 1}])

@@ -91,7 +91,7 @@ def test_an_engine_says_what_it_cannot():
     assert BridgeStanEngine().capabilities == Capabilities(in_process=True)
     code = "data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(m, 1); }"
     model = sc.CoresetModel(stan_code=code, engine=BridgeStanEngine())
-    with pytest.raises(OptionError, match=r"'bridgestan' has no NUTS: .*method='gaussian'"):
+    with pytest.raises(OptionError, match=r"'bridgestan' cannot run NUTS: .*method='gaussian'"):
         model.fit({"N": 3, "y": [1.0, 2.0, 3.0]})
     with pytest.raises(OptionError, match="'bridgestan' compiles no C"):
         sc.CoresetModel(

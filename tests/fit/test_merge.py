@@ -398,7 +398,7 @@ def test_parts_that_cannot_be_merged(model, parts):
         model.keep({**piece, "y": 1 - piece["y"]}, fit)
     with pytest.raises(DataError, match="the data have 3000 rows, but the fit is of 2000"):
         model.keep(other, fit)
-    with pytest.raises(OptionError, match="coresets are one Coreset, expected a list"):
+    with pytest.raises(OptionError, match="coresets is a single Coreset, expected a list"):
         sc.merge(fit.coreset)
     with pytest.raises(DataError, match=r"part 2: .*y"):
         model.merge([(piece, fit), ({k: v for k, v in other.items() if k != "y"}, second)])
@@ -444,7 +444,10 @@ def test_on_the_command_line(tmp_path, capsys):
     rows = Path(a, "coreset_data.json").read_bytes()
     Path(a, "coreset_data.json").unlink()
     assert main([*command]) == 2
-    assert "has not kept its rows, because an earlier version" in capsys.readouterr().err
+    assert (
+        "does not contain the rows of its coreset, because an earlier version"
+        in capsys.readouterr().err
+    )
     Path(a, "coreset_data.json").write_bytes(rows)
     assert main(["merge", str(LOGISTIC), a, b, "--out", str(tmp_path / "rows"), *quick]) == 0
     assert "Certified against the union of 2 coresets (50 rows)" in capsys.readouterr().out

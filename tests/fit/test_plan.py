@@ -159,7 +159,7 @@ def test_options_that_are_given_twice_or_have_gone(model, options, said):
     [{"reference": "pilot"}, {"draws": 300}, {"selection": sc.Selection(projection="loglik")}],
 )
 def test_a_merge_matches_rows_where_its_parts_have(model, options):
-    with pytest.raises(OptionError, match="merge chooses among the rows of the parts' coresets"):
+    with pytest.raises(OptionError, match="merge selects from the rows of the parts' coresets"):
         model.merge([], size=20, **options)
 
 

@@ -258,7 +258,7 @@ def test_other_rows_may_lack_what_stands_beside_the_outcome():
         ("weibull | cens(code) ~ x", "weibull", r"expected their upper limits, cens\(c, upper\)"),
         ("weibull | cens(code, none) ~ x", "weibull", "expected a larger one"),
         ("weibull | cens(code, empty) ~ x", "weibull", "finite upper limits"),
-        ("poisson | trials(9) ~ x", "poisson", "only binomial and beta_binomial"),
+        ("poisson | trials(9) ~ x", "poisson", "only the families binomial and beta_binomial"),
         ("gaussian | weights(nothere) ~ x", "gaussian", "no column 'nothere'"),
     ],
 )
@@ -279,9 +279,9 @@ def test_what_stands_beside_the_outcome_is_checked(formula, family, words):
         ("gaussian | weight(w) ~ x", "gaussian", "expected weights"),
         ("gaussian | weights(w, scale = TRUE) ~ x", "gaussian", "the option 'scale = TRUE'"),
         ("gaussian | weights() ~ x", "gaussian", r"weights takes 1 argument"),
-        ("gaussian | weights(w) | cens(code) ~ x", "gaussian", r"join with \+"),
+        ("gaussian | weights(w) | cens(code) ~ x", "gaussian", r"join additions by \+"),
         ("gaussian | weights(w) + weights(w) ~ x", "gaussian", "has weights twice"),
-        ("prop(binomial, 9) | trials(9) ~ x", "binomial", "trials twice"),
+        ("prop(binomial, 9) | trials(9) ~ x", "binomial", "number of trials twice"),
     ],
 )
 def test_what_stands_beside_the_outcome_is_read(formula, family, words):

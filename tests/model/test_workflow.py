@@ -453,7 +453,7 @@ def test_data_that_leave_no_parameter():
     data = {"N": 30, "y": np.linspace(-1, 1, 30), "K": 0}
     with (
         sc.CoresetModel(stan_code=code, engine="stanli") as model,
-        pytest.raises(DataError, match="no parameter of 'model' has an element"),
+        pytest.raises(DataError, match="'model' has no parameters with these data"),
     ):
         model.fit(data)
 

@@ -515,7 +515,7 @@ def test_wrong_count_and_options(frame):
 
 def test_columns_that_are_none(frame):
     arrays = {name: frame[name].to_numpy() for name in frame}
-    with pytest.raises(DataError, match=r"'N' = 12000, which is not a column; .*values="):
+    with pytest.raises(DataError, match=r"'N' = 12000, expected a column .*values="):
         opened({**arrays, "N": 12_000})
     with pytest.raises(DataError, match="'b' has 1 masked values"):
         opened({**arrays, "b": np.ma.masked_array(arrays["b"], np.arange(12_000) == 5)})

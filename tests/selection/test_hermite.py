@@ -499,7 +499,7 @@ def test_a_normal_likelihood_leaves_nothing_to_rows():
 def test_refusals():
     rows, q = make_rows(30, 2), gaussian(2, 0.5)
     nowhere = GaussianFit(q.mean, np.zeros((2, 2)))
-    with pytest.raises(ReferenceFitError, match="no spread"):
+    with pytest.raises(ReferenceFitError, match="the same at every reference draw"):
         project_hermite(AllRows.of([rows], LOGISTIC, nowhere), rows, np.arange(30), n_obs=30)
     many = rows[np.zeros(10_001, dtype=int)]
     with pytest.raises(OptionError, match="candidates is 10001"):

@@ -36,6 +36,7 @@ def fitted(model: sc.CoresetModel, data: dict[str, Any], folder: Path) -> sc.Cor
     fit = model.fit(
         data, size=40, method="pursuit", reference="laplace", max_rounds=1, show_progress=False,
         selection=sc.Selection(candidates=1_000), sampler=SHORT, seed=1,
+        policy=sc.Policy(first_size=30),
     )  # fmt: skip
     fit.save(folder / "fit")
     again: sc.CoresetFit = sc.load_fit(folder / "fit")

@@ -100,7 +100,10 @@ class Fitter:
         with scratch_folder() as folder:
             ended = self._run(what, method, folder / "advi.csv", seed=seed)
             if "may not have converged" in ended.stdout:
-                raise EngineError(f"{what} failed: the algorithm may not have converged")
+                raise EngineError(
+                    f"{what} failed: CmdStan reports that the algorithm may not have converged; "
+                    'try another reference, such as reference="pathfinder"'
+                )
             # The first row is the approximation's mean.
             return self._parameters(*read_csv(folder / "advi.csv"))[1:]
 

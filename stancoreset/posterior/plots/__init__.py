@@ -1,6 +1,6 @@
 """Plots of posteriors, weights, certificates and errors on matplotlib axes.
 
-May import posterior's files and ArviZ's room. Hands out one function per plot.
+May import the files of posterior, and posterior.arviz. Hands out one function per plot.
 
 Every function draws on ``ax`` if it is given and on a new figure otherwise, returns the axes, and
 changes no global setting. Densities are ArviZ's estimates. Posteriors are given by name, as in

@@ -288,11 +288,10 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     trace_or_results : object
-        A fit, `SolverResult` or `Coreset`, whose ``trace`` is drawn (if the algorithm grew beyond a
-        size and came back to it, with a second line for the sizes after the removal of rows); a
-        sequence of errors; a sequence of results or coresets of different sizes, whose relative and
-        held-out errors are drawn; a pair (sizes, errors); or a mapping of names to any of these,
-        one line each.
+        A fit, `SolverResult` or `Coreset`, whose ``trace`` is drawn; a second line shows the errors
+        after an algorithm that had grown beyond a size removed rows again. Or a sequence of errors;
+        a sequence of results or coresets of different sizes, whose relative and held-out errors are
+        drawn; a pair (sizes, errors); or a mapping of names to any of these, one line each.
     ax : matplotlib Axes, optional
 
     Returns

@@ -53,6 +53,7 @@ def check_axes(ax: object, *, several: bool = False) -> None:
 
 
 def tidy(ax: Axes) -> None:
+    """Hide the upper and the right edge of the frame."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
 

@@ -64,8 +64,8 @@ def plot_fit(
     Returns
     -------
     ndarray of matplotlib Axes
-        The certificate's, the weights' if the fit has a coreset, and one for each density, or two
-        of intervals.
+        The axes of the certificate, of the weights (if the fit has a coreset), and of each density,
+        or two axes of intervals.
 
     Raises
     ------

@@ -267,7 +267,7 @@ def plot_density(
     posteriors, var_names, weights
         As in `plot_forest`. The first posterior is filled.
     ax : Axes or array of Axes, optional
-        At least one per parameter; further ones are left alone.
+        At least one per parameter; others are not changed.
     max_parameters : int
         Largest number of scalars drawn; the figure says if there are more.
 

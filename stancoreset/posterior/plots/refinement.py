@@ -78,7 +78,7 @@ def plot_refinement(
         rows = [_fields(record) for record in tried]
     check_axes(ax, several=True)
     if not rows:
-        raise DataError("no rounds to draw: the fit was not refined")
+        raise DataError("the fit has no record of rounds, expected at least one to draw")
     if ax is None:
         import matplotlib.pyplot as plt
 

@@ -156,8 +156,9 @@ class ArraysPart:
         for name, values in self.columns.items():
             if not np.ndim(values):
                 raise DataError(
-                    f"{self.name} have {name!r} = {values}, which is not a column; give a number "
-                    "common to all rows in Table(values={…})"
+                    f"{self.name} have {name!r} = {values}, expected a column with one entry for "
+                    "each row; if the number is the same for all rows, give it in "
+                    f"Table(values={{{name!r}: {values}}})"
                 )
             if np.ma.is_masked(values):
                 raise DataError(f"{self.name}: column {name!r} {masked_values(values)}")

@@ -139,9 +139,9 @@ class StoredRows(Mapping[str, Any]):
         if self._program.frozen:
             raise DataError(
                 f"the program computes {', '.join(sorted(self._program.frozen))} from all rows "
-                "(transformed data that centre, scale or count), which is not possible while the "
-                f"{self.n_obs} rows are not in memory; do that when creating the table, or load it "
-                "with Table(memory=…)"
+                "(in transformed data that centre, scale or count), but the "
+                f"{self.n_obs} rows are on disk; compute it when you create the files and pass it "
+                "in Table(values={…}), or load the rows with a larger Table(memory=…)"
             )
 
     # Rows ----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Selection with the model in the loop, from draws of the coreset's own posterior.
 
-May import solvers and the ground floor. Hands out the methods, and `CoresetPosterior`, the
+May import solvers and the top-level modules. Hands out the methods, and `CoresetPosterior`, the
 callables they need; `stancoreset.fit.in_the_loop` makes one from any Stan program.
 """
 

@@ -64,7 +64,7 @@ def coreset_mcmc(
     seed: int = 0,
     callback: Callable[[int, float, int], object] | None = None,
 ) -> SolverResult:
-    """Select a uniform subset of rows and train its weights on draws of moving chains.
+    """Select a uniform subset of rows and adapt its weights while chains sample its posterior.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def coreset_mcmc(
     SolverResult
         The last weights, or their mean over the second half of the updates if the target is an
         estimate. ``trace`` and ``relative_error`` are measured on draws not yet used to fit the
-        weights, few as they are.
+        weights. These are few, so that both are noisy.
 
     Raises
     ------

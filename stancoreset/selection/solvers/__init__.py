@@ -1,6 +1,6 @@
 """Selection algorithms in NumPy: from Φ, b and a size to indices and weights.
 
-May import the ground floor. Hands out the algorithms, and `solve`, which calls one by name.
+May import the top-level modules. Hands out the algorithms, and `solve`, which calls one by name.
 
 Examples
 --------

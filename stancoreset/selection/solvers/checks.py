@@ -225,6 +225,7 @@ def check_tol(tol: float) -> float:
 
 
 def is_finite(value: Any) -> bool:
+    """Whether this is a finite number."""
     return is_number(value) and abs(value) <= sys.float_info.max
 
 

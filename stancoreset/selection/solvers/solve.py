@@ -52,8 +52,8 @@ def solve(
     Parameters
     ----------
     phi : (S, M) array
-        One column per candidate row: its log likelihood at S draws, centred, over √S.
-        float32 is used as it is; other types become float64. Never changed.
+        One column per candidate row: its log likelihood at S draws, centred, over √S. float32 is
+        used as it is; other types become float64. The array is not changed.
     target : (S,) array
         b. It need not be the sum of the columns of `phi`, which may be a pool of candidates.
     size

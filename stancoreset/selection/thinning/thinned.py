@@ -221,10 +221,11 @@ def thin(
 
         minimise ‖Φw − b‖²  subject to  w ≥ 0, Σw = 1, at most `size` weights above zero,
 
-    Zhang et al.'s sparse approximation of a distribution, for draws as atoms. Φ takes at most
-    200 MB: of more draws, b is computed from all, and candidates are chosen in proportion to the
-    weights. If `size` draws can be chosen in at most 1,000 ways, all are tried. With ``resample``,
-    draws are exchanged one by one while that lowers the error at equal weights.
+    Zhang et al.'s sparse approximation of a distribution, for draws as atoms. Φ takes at most 200
+    MB. If all draws would take more, b is still computed from all of them, and the candidates are a
+    sample in proportion to the weights. If `size` draws can be chosen in at most 1,000 ways, all
+    are tried. With ``resample``, draws are exchanged one by one while that lowers the error at
+    equal weights.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def _model_folder() -> Path:
 
 
 def stan_model_names() -> tuple[str, ...]:
-    """Names of the ready weighted programs, for `stan_model_path`.
+    """Names of the weighted programs that come with the package, for `stan_model_path`.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def stan_model_names() -> tuple[str, ...]:
 
 
 def stan_model_path(name: str) -> Path:
-    """Path of a ready weighted program.
+    """Path of a weighted program that comes with the package.
 
     Raises
     ------
