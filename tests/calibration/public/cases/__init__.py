@@ -1,5 +1,5 @@
 """The cases, one file for each kind of program or a few alike; importing this registers all."""
 
-from . import counts, zeros
+from . import counts, mixtures, ordinal, survival, zeros
 
-__all__ = ["counts", "zeros"]
+__all__ = ["counts", "mixtures", "ordinal", "survival", "zeros"]
