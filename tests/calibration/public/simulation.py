@@ -53,19 +53,19 @@ class Simulation:
     def predictor(self, n: int, shift: float = 0.0) -> Float:
         """Standard normal numbers; in other units a twentieth, moved by `shift`."""
         x = self.rng.normal(size=n)
-        return shift + 0.05 * x if self._first("units") else x
+        return shift + 0.05 * x if self.turns("units") else x
 
     def design(self, n: int, d: int, shift: float = 0.0) -> Float:
         """Correlated columns, the first of which may be in other units."""
         common = self.rng.normal(size=(n, 1))
         X = 0.9 * self.rng.normal(size=(n, d)) + 0.45 * common
-        if self._first("units"):
+        if self.turns("units"):
             X[:, 0] = shift + 0.05 * X[:, 0]
         return X
 
     def flag(self, n: int, share: float = 0.3) -> Float:
         """Zeros and ones; in a separated data set there are three ones."""
-        if self._first("separated"):
+        if self.turns("separated"):
             x = np.zeros(n)
             x[self.rng.choice(n, min(_SEPARATED, n), replace=False)] = 1
             return x
@@ -73,7 +73,7 @@ class Simulation:
 
     def levels(self, n: int, number: int, even: float = 5.0) -> Int:
         """Levels 0, …, number − 1 of unequal size; a rare last one has two rows."""
-        if not self._first("rare level"):
+        if not self.turns("rare level"):
             return self.rng.choice(number, size=n, p=self.rng.dirichlet(np.full(number, even)))
         g = self.rng.choice(number - 1, size=n, p=self.rng.dirichlet(np.full(number - 1, even)))
         g[self.rng.choice(n, _RARE, replace=False)] = number - 1
@@ -81,11 +81,11 @@ class Simulation:
 
     def scale(self, value: Any) -> Any:
         """The scale, or a hundredth of it."""
-        return 0.01 * value if self._first("small scale") else value
+        return 0.01 * value if self.turns("small scale") else value
 
     def outcome(self, y: Float, sd: Any, positive: bool = False) -> Float:
         """The outcomes, or with one that is 20 standard deviations too large."""
-        if not self._first("outlier"):
+        if not self.turns("outlier"):
             return y
         y = y.copy()
         n = int(self.rng.integers(len(y)))
@@ -97,8 +97,8 @@ class Simulation:
         """Whether the data have become awkward, or need not be."""
         return not self.awkward or self.awkward in self._done
 
-    def _first(self, way: str) -> bool:
-        """Whether it is time for this way: once in a data set."""
+    def turns(self, way: str) -> bool:
+        """Whether the data are to become awkward in this way, and are not yet."""
         if self.awkward != way or way in self._done:
             return False
         self._done.append(way)

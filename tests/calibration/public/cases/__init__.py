@@ -1,5 +1,14 @@
 """The cases, one file for each kind of program or a few alike; importing this registers all."""
 
-from . import counts, mixtures, ordinal, survival, zeros
+from . import counts, detection, doses, item_response, mixtures, ordinal, survival, zeros
 
-__all__ = ["counts", "mixtures", "ordinal", "survival", "zeros"]
+__all__ = [
+    "counts",
+    "detection",
+    "doses",
+    "item_response",
+    "mixtures",
+    "ordinal",
+    "survival",
+    "zeros",
+]
