@@ -126,7 +126,7 @@ class Simulation:
     def exponential(self, rate: float, size: Any = None) -> Any:
         return self.rng.exponential(1 / rate, size)
 
-    def gamma(self, shape: float, rate: float, size: Any = None) -> Any:
+    def gamma(self, shape: Any, rate: Any, size: Any = None) -> Any:
         return self.rng.gamma(shape, 1 / rate, size)
 
     def lognormal(self, mean: float, sd: float, size: Any = None) -> Any:

@@ -1,0 +1,92 @@
+"""Shares: beta and beta-binomial regressions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..case import case
+from ..simulation import Float, Simulation, inverse_logit
+from .counts import Drawn, design_of_brms, levels_of_brms
+
+KIND = "beta regression"
+
+
+def shares(s: Simulation, mean: Float, phi: Float | float) -> Float:
+    """Beta numbers by mean and precision, inside (0, 1) as doubles are."""
+    return np.clip(s.rng.beta(mean * phi, (1 - mean) * phi), 1e-15, 1 - 1e-15)
+
+
+@case(
+    KIND,
+    ("rare level", "units"),
+    coefficient="b Intercept",
+    shape="phi",
+    scale="sd_1",
+    effect="z_1",
+)
+def beta_brms(s: Simulation) -> Drawn:
+    n, number = s.count(), 65
+    truth = {
+        "b": s.normal(0, 0.5, 2),
+        "Intercept": 0.5 * s.rng.standard_t(3),
+        "phi": s.gamma(6, 0.5),
+        "sd_1": s.half_student(3, 0.4, 1),
+        "z_1": s.normal(size=(1, number)),
+    }
+    data, Xc = design_of_brms(s, n, 2)
+    levels, g = levels_of_brms(s, n, number)
+    eta = truth["Intercept"] + Xc @ truth["b"] + (truth["sd_1"][0] * truth["z_1"][0])[g]
+    return truth, {**data, **levels, "Y": shares(s, inverse_logit(eta), truth["phi"])}
+
+
+@case(KIND, ("separated", "units"), coefficient="betas", shape="gammas")
+def beta_cover(s: Simulation) -> Drawn:
+    n = s.count()
+    truth = {"betas": s.normal(0, 0.6, 4), "gammas": s.normal(0, 0.5, 2)}
+    X = np.column_stack([np.ones(n), s.design(n, 2), s.flag(n)])
+    W = np.column_stack([np.ones(n), s.normal(size=n)])
+    cover = shares(s, inverse_logit(X @ truth["betas"]), np.exp(2 + W @ truth["gammas"]))
+    return truth, {"n": n, "p": 4, "q": 2, "cover": cover, "X": X, "W": W}
+
+
+@case(
+    KIND,
+    ("rare level", "small scale"),
+    coefficient="a b",
+    shape="phi",
+    scale="sd_block",
+    effect="u",
+)
+def beta_binomial_seeds(s: Simulation) -> Drawn:
+    n, blocks = s.count(), 50
+    truth = {
+        "a": s.normal(0, 0.6),
+        "b": s.normal(0, 0.5, 2),
+        "phi": s.gamma(5, 0.5),
+        "sd_block": s.scale(s.half_normal(0.5)),
+        "u": s.normal(size=blocks),
+    }
+    g, extract, moist = s.levels(n, blocks), s.flag(n, 0.5), s.predictor(n)
+    eta = truth["a"] + truth["b"][0] * extract + truth["b"][1] * moist
+    mean = inverse_logit(eta + truth["sd_block"] * truth["u"][g])
+    sown = s.rng.integers(5, 40, n)
+    return truth, {
+        "N": n, "B": blocks, "y": s.rng.binomial(sown, shares(s, mean, truth["phi"])),
+        "vint1": sown, "block": g + 1, "extract_": extract, "moist": moist,
+    }  # fmt: skip
+
+
+@case(KIND, ("units", "units"), coefficient="coef_a coef_g coef_m", shape="coef_p")
+def beta_zero_one(s: Simulation) -> Drawn:
+    n = s.count()
+    truth = {
+        "coef_a": s.normal(-0.7, 0.5, 2),
+        "coef_g": s.normal(0, 0.5, 2),
+        "coef_m": s.normal(0, 0.6, 2),
+        "coef_p": s.normal(1.5, 0.4),
+    }
+    x = s.predictor(n)
+    X = np.column_stack([np.ones(n), x])
+    extreme, one = s.bernoulli_logit(X @ truth["coef_a"]), s.bernoulli_logit(X @ truth["coef_g"])
+    between = shares(s, inverse_logit(X @ truth["coef_m"]), np.exp(truth["coef_p"]))
+    return truth, {"N": n, "y": np.where(extreme == 1, one, between), "x": x}
