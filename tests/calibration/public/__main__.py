@@ -2,7 +2,7 @@
 
 cd tests
 python -m calibration.public --out FOLDER [--programs a,b] [--datasets 0-9] [--limit 120]
-python -m calibration.public --report FOLDER
+python -m calibration.public --report FOLDER [--picture FILE]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from . import cases  # registers them
 from .case import CASES, DATASETS
 from .fit import fit_within, tell
-from .report import report
+from .report import picture, report
 from .run import read_records, run
 
 __all__ = ["cases", "main"]
@@ -31,6 +31,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="folder of records: fits in it are not repeated")
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="tables of a folder's fits")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="with --report: of the ranks")
     parser.add_argument("--programs", default=",".join(CASES), help="by name, with commas between")
     parser.add_argument("--datasets", type=numbers, default=list(range(DATASETS)), help="as 0-3,7")
     parser.add_argument("--limit", type=int, default=120, help="processor seconds for a fit")
@@ -39,7 +40,10 @@ def main() -> None:
     if given.one:
         tell(fit_within(CASES[given.one], given.datasets[0], given.limit))
     elif given.report:
-        print(report(read_records(given.report)))
+        records = read_records(given.report)
+        print(report(records))
+        if given.picture:
+            picture(records).savefig(given.picture, dpi=120)
     elif given.out:
         chosen = [CASES[name] for name in given.programs.split(",")]
         for record in run(given.out, chosen, given.datasets, given.limit):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 from collections.abc import Callable
@@ -76,9 +77,9 @@ class Case:
 
     @property
     def key(self) -> str:
-        """Of the texts of program and simulator: fits of others are made again."""
-        texts = self.code + inspect.getsource(self.simulate)
-        return hashlib.sha256(texts.encode()).hexdigest()[:12]
+        """Of program and simulator, however this is formatted: fits of others are made again."""
+        written = ast.dump(ast.parse(inspect.getsource(self.simulate)))
+        return hashlib.sha256((self.code + written).encode()).hexdigest()[:12]
 
     def dataset(self, number: int) -> Dataset:
         """Data set `number`, from 0 on; always the same one."""
@@ -91,7 +92,9 @@ class Case:
         return Dataset(truth, data, way)
 
 
-def case(kind: str, awkward: tuple[str, str], **parameters: str) -> Callable[[Simulator], Simulator]:
+def case(
+    kind: str, awkward: tuple[str, str], **parameters: str
+) -> Callable[[Simulator], Simulator]:
     """Register a simulator as a case named after the function.
 
     `parameters` are the names, with spaces between, of the parameters of each kind.

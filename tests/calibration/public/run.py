@@ -39,7 +39,9 @@ def read_records(folder: Path) -> list[Record]:
     return [r for r in records if r.program in CASES and CASES[r.program].key == r.key]
 
 
-def run(folder: Path, cases: Iterable[Case], datasets: Iterable[int], limit: int) -> Iterator[Record]:
+def run(
+    folder: Path, cases: Iterable[Case], datasets: Iterable[int], limit: int
+) -> Iterator[Record]:
     """Fit what is not in the folder's records, the first data set of all programs first."""
     folder.mkdir(parents=True, exist_ok=True)
     done = {(r.program, r.dataset) for r in read_records(folder)}

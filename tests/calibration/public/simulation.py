@@ -152,7 +152,9 @@ class Simulation:
 
     def negative_binomial(self, mean: Float, phi: Any) -> Int:
         """By mean and precision, as neg_binomial_2."""
-        return self.rng.poisson(np.minimum(mean * self.rng.gamma(phi, 1 / phi, np.shape(mean)), 1e9))
+        return self.rng.poisson(
+            np.minimum(mean * self.rng.gamma(phi, 1 / phi, np.shape(mean)), 1e9)
+        )
 
     def categories(self, probabilities: Float) -> Int:
         """1, 2, … with the probabilities of each row."""

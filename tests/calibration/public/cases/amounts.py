@@ -42,24 +42,26 @@ def amounts_gamma(s: Simulation) -> Drawn:
     }  # fmt: skip
 
 
-@case(KIND, ("separated", "units"), coefficient="omega_0 omega", shape="phi theta")
+@case(KIND, ("separated", "units"), coefficient="a b_age b_city", shape="dispersion excess")
 def amounts_tweedie(s: Simulation) -> Drawn:
     n, most = s.count(), 20
     truth = {
-        "omega_0": s.normal(-0.3, 0.3),
-        "omega": s.normal(0, 0.3, 2),
-        "phi": s.gamma(10, 10),
-        "theta": 1 + s.rng.beta(10, 10),
+        "a": s.normal(-0.3, 0.3),
+        "b_age": s.normal(0, 0.3),
+        "b_city": s.normal(0, 0.3),
+        "dispersion": s.gamma(10, 10),
+        "excess": s.rng.beta(10, 10),
     }
-    exposure = s.rng.uniform(0.3, 1, n)
-    X = np.column_stack([s.predictor(n), s.flag(n)])
-    mean = exposure * np.exp(truth["omega_0"] + X @ truth["omega"])
-    theta, phi = truth["theta"], truth["phi"]
-    claims = s.rng.poisson(mean ** (2 - theta) / (phi * (2 - theta)))
-    alpha, rate = (2 - theta) / (theta - 1), mean ** (1 - theta) / (phi * (theta - 1))
-    loss = np.maximum(s.rng.gamma(np.maximum(np.minimum(claims, most), 1) * alpha, 1 / rate), 1e-300)
-    y = np.where(claims > 0, loss, 0)
-    return truth, {"N": n, "M": most, "Y": y, "log_exposure": np.log(exposure), "X": X}
+    years, age, city = s.rng.uniform(0.3, 1, n), s.predictor(n), s.flag(n)
+    mean = years * np.exp(truth["a"] + truth["b_age"] * age + truth["b_city"] * city)
+    excess, dispersion = truth["excess"], truth["dispersion"]
+    claims = s.rng.poisson(mean ** (1 - excess) / (dispersion * (1 - excess)))
+    shape, rate = (1 - excess) / excess, mean**-excess / (dispersion * excess)
+    total = np.maximum(s.rng.gamma(np.clip(claims, 1, most) * shape, 1 / rate), 1e-300)
+    return truth, {
+        "N": n, "most": most, "loss": np.where(claims > 0, total, 0), "log_years": np.log(years),
+        "age": age, "city": city,
+    }  # fmt: skip
 
 
 @case(

@@ -23,36 +23,37 @@ def alternatives(s: Simulation, n: int, number: int, attributes: int) -> Float:
     return X
 
 
-@case(KIND, ("separated", "units"), coefficient="B")
+@case(KIND, ("separated", "units"), coefficient="worth")
 def choice_conjoint(s: Simulation) -> Drawn:
     n, number, attributes = s.count(), 3, 5
-    truth = {"B": s.normal(0, 0.7, attributes)}
+    truth = {"worth": s.normal(0, 0.7, attributes)}
     X = alternatives(s, n, number, attributes)
-    y = s.categories(softmax(X @ truth["B"]))
-    return truth, {"A": number, "L": attributes, "N": n, "Y": y, "X": X}
+    y = s.categories(softmax(X @ truth["worth"]))
+    return truth, {"products": number, "D": attributes, "tasks": n, "chosen": y, "attributes": X}
 
 
 @case(
     KIND,
     ("rare level", "small scale"),
-    coefficient="mu",
-    effect="alpha",
-    shape="L_Omega",
-    scale="tau",
+    coefficient="mean_worth",
+    effect="z",
+    shape="L_worth",
+    scale="sd_worth",
 )
 def choice_mixed_logit(s: Simulation) -> Drawn:
     n, number, attributes, people = s.count(), 3, 3, 200
     truth = {
-        "mu": s.normal(0, 0.7, attributes),
-        "alpha": s.normal(size=(attributes, people)),
-        "L_Omega": s.cholesky_of_lkj(attributes, 3),
-        "tau": s.scale(s.half_normal(0.5, attributes)),
+        "mean_worth": s.normal(0, 0.7, attributes),
+        "z": s.normal(size=(attributes, people)),
+        "L_worth": s.cholesky_of_lkj(attributes, 3),
+        "sd_worth": s.scale(s.half_normal(0.5, attributes)),
     }
     X, g = alternatives(s, n, number, attributes), s.levels(n, people)
-    B = truth["mu"][:, None] + truth["tau"][:, None] * (truth["L_Omega"] @ truth["alpha"])
+    B = truth["mean_worth"][:, None] + truth["sd_worth"][:, None] * (truth["L_worth"] @ truth["z"])
     y = s.categories(softmax(np.einsum("nal,nl->na", X, B.T[g])))
     return truth, {
-        "A": number, "L": attributes, "R": people, "N": n, "choice": y, "resp": g + 1, "X": X,
+        "products": number, "D": attributes, "people": people, "tasks": n, "chosen": y,
+        "who": g + 1, "attributes": X,
     }  # fmt: skip
 
 
@@ -68,21 +69,28 @@ def choice_occupation(s: Simulation) -> Drawn:
 @case(
     KIND,
     ("rare level", "small scale"),
-    effect="skill",
-    scale="sigma",
-    coefficient="home",
+    effect="strength",
+    scale="spread",
+    coefficient="for_white",
 )
 def choice_paired(s: Simulation) -> Drawn:
     n, players = s.count(), 100
     sigma = s.scale(s.lognormal(-0.3, 0.3))
-    truth = {"skill": s.normal(0, sigma, players), "sigma": sigma, "home": s.normal(0.2, 0.3)}
+    truth = {
+        "strength": s.normal(0, sigma, players),
+        "spread": sigma,
+        "for_white": s.normal(0.2, 0.3),
+    }
     one = s.levels(n, players)
     other = (one + s.rng.integers(1, players - 1, n)) % (players - 1)  # never of the rare level
     other = np.where(other == one, (one + 1) % (players - 1), other)
     home = s.rng.integers(2, size=n)
-    win = s.bernoulli_logit(truth["skill"][one] - truth["skill"][other] + truth["home"] * home)
+    win = s.bernoulli_logit(
+        truth["strength"][one] - truth["strength"][other] + truth["for_white"] * home
+    )
     return truth, {
-        "K": players, "N": n, "player1": one + 1, "player0": other + 1, "home1": home, "win1": win,
+        "players": players, "games": n, "pair": np.column_stack([one, other]) + 1, "white": home,
+        "first_won": win,
     }  # fmt: skip
 
 

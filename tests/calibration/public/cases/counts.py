@@ -87,36 +87,37 @@ def counts_pests(s: Simulation) -> Drawn:
     eta = truth["b0"] + b[0] * before + b[1] * treated + b[2] * senior
     y = s.negative_binomial(nights * np.exp(eta), 1 / truth["reciprocal_phi"])
     return truth, {
-        "n_obs": n, "nights": nights, "before": before, "treated": treated, "senior": senior, "y": y,
+        "n_obs": n, "nights": nights, "before": before, "treated": treated, "senior": senior,
+        "y": y,
     }  # fmt: skip
 
 
 @case(
     KIND,
     ("rare level", "small scale"),
-    coefficient="mu",
-    effect="b_eth_raw b_precinct",
-    scale="sigma_eth sigma_precinct",
-    shape="phi",
+    coefficient="base",
+    effect="z_kind u_district",
+    scale="s_kind s_district",
+    shape="size_",
 )
-def counts_stops(s: Simulation) -> Drawn:
+def counts_tickets(s: Simulation) -> Drawn:
     n, precincts, groups = s.count(), 75, 4
     sigma = s.scale(s.exponential(2))
     truth = {
-        "mu": s.normal(),
-        "b_eth_raw": s.normal(size=groups),
-        "b_precinct": s.normal(0, sigma, precincts),
-        "sigma_eth": s.half_normal(0.5),
-        "sigma_precinct": sigma,
-        "phi": s.gamma(3, 1),
+        "base": s.normal(),
+        "z_kind": s.normal(size=groups),
+        "u_district": s.normal(0, sigma, precincts),
+        "s_kind": s.half_normal(0.5),
+        "s_district": sigma,
+        "size_": s.gamma(3, 1),
     }
     p, e = s.levels(n, precincts), s.rng.integers(groups, size=n)
     exposure = s.normal(0.5, 0.7, n)
-    effects = truth["sigma_eth"] * truth["b_eth_raw"][e] + truth["b_precinct"][p]
-    stops = s.negative_binomial(np.exp(exposure + truth["mu"] + effects), truth["phi"])
+    effects = truth["s_kind"] * truth["z_kind"][e] + truth["u_district"][p]
+    stops = s.negative_binomial(np.exp(exposure + truth["base"] + effects), truth["size_"])
     return truth, {
-        "N": n, "n_precinct": precincts, "n_eth": groups, "precinct": p + 1, "eth": e + 1,
-        "offeset": exposure, "stops": stops,
+        "N": n, "n_district": precincts, "n_kind": groups, "district": p + 1, "kind": e + 1,
+        "log_patrols": exposure, "tickets": stops,
     }  # fmt: skip
 
 

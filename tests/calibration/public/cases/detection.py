@@ -12,21 +12,17 @@ from .counts import Drawn
 KIND = "occupancy and detection"
 
 
-@case(KIND, ("units", "separated"), coefficient="alpha_occ beta_occ alpha_p beta_p")
+@case(KIND, ("units", "separated"), coefficient="occ det")
 def occupancy_replicates(s: Simulation) -> Drawn:
     visits = 4
-    sites = s.count(visits)
-    truth = {
-        "alpha_occ": s.normal(0, 0.7),
-        "beta_occ": s.normal(0, 0.7, 2),
-        "alpha_p": s.normal(-0.3, 0.5),
-        "beta_p": s.normal(0, 0.5),
-    }
-    x, forest = s.predictor(sites), s.flag(sites)
-    occupied = s.bernoulli_logit(truth["alpha_occ"] + np.column_stack([x, forest]) @ truth["beta_occ"])
-    p = inverse_logit(truth["alpha_p"] + truth["beta_p"] * x)
-    y = (s.rng.random((sites, visits)) < (occupied * p)[:, None]).astype(int)
-    return truth, {"R": sites, "T": visits, "y": y, "X": x, "forest": forest}
+    ponds = s.count(visits)
+    truth = {"occ": s.normal(0, 0.7, 3), "det": s.normal([-0.3, 0.0], 0.5)}
+    depth, wooded = s.predictor(ponds), s.flag(ponds)
+    X = np.column_stack([np.ones(ponds), depth, wooded])
+    occupied = s.bernoulli_logit(X @ truth["occ"])
+    p = inverse_logit(X[:, :2] @ truth["det"])
+    seen = (s.rng.random((ponds, visits)) < (occupied * p)[:, None]).astype(int)
+    return truth, {"ponds": ponds, "visits": visits, "seen": seen, "depth": depth, "wooded": wooded}
 
 
 @case(KIND, ("units", "separated"), coefficient="beta_psi beta_p")
@@ -74,20 +70,20 @@ def occupancy_regions(s: Simulation) -> Drawn:
     }  # fmt: skip
 
 
-@case(KIND, ("units", "units"), coefficient="a_lambda b_lambda logit_p")
+@case(KIND, ("units", "units"), coefficient="a b detect")
 def occupancy_abundance(s: Simulation) -> Drawn:
     visits, most = 3, 30
     sites = s.count(15)
     truth = {
-        "a_lambda": s.normal(0.8, 0.3),
-        "b_lambda": s.normal(0, 0.25),
-        "logit_p": s.normal(0, 0.4),
+        "a": s.normal(0.8, 0.3),
+        "b": s.normal(0, 0.25),
+        "detect": s.normal(0, 0.4),
     }
     habitat = s.predictor(sites)
-    number = s.rng.poisson(np.exp(truth["a_lambda"] + truth["b_lambda"] * habitat))
-    p = inverse_logit(truth["logit_p"])
+    number = s.rng.poisson(np.exp(truth["a"] + truth["b"] * habitat))
+    p = inverse_logit(truth["detect"])
     y = s.rng.binomial(np.minimum(number, most)[:, None], p, (sites, visits))
-    return truth, {"R": sites, "T": visits, "y": y, "K": most, "habitat": habitat}
+    return truth, {"plots": sites, "visits": visits, "counted": y, "most": most, "cover": habitat}
 
 
 @case(

@@ -14,55 +14,55 @@ KIND = "dose response"
 @case(
     KIND,
     ("rare level", "outlier"),
-    coefficient="e0 emax",
-    shape="ec50 gamma_par",
+    coefficient="base top",
+    shape="log_half steep",
     scale="sigma omega",
-    effect="eta",
+    effect="z",
 )
 def dose_emax(s: Simulation) -> Drawn:
     n, studies = s.count(), 20
     truth = {
-        "e0": s.normal(),
-        "emax": s.normal(3, 0.7),
-        "ec50": s.lognormal(0.5, 0.4),
-        "gamma_par": s.lognormal(0, 0.25),
+        "base": s.normal(),
+        "top": s.normal(3, 0.7),
+        "log_half": s.normal(0.5, 0.4),
+        "steep": s.lognormal(0, 0.25),
         "sigma": s.half_normal(),
         "omega": s.half_normal(0.5),
-        "eta": s.normal(size=studies),
+        "z": s.normal(size=studies),
     }
     exposure, g = s.rng.gamma(1.2, 2, n) + 0.01, s.levels(n, studies)
-    rise = exposure ** truth["gamma_par"]
-    curve = truth["emax"] * rise / (truth["ec50"] ** truth["gamma_par"] + rise)
-    mean = truth["e0"] + truth["omega"] * truth["eta"][g] + curve
+    ratio = (exposure / np.exp(truth["log_half"])) ** truth["steep"]
+    curve = truth["top"] * ratio / (1 + ratio)
+    mean = truth["base"] + truth["omega"] * truth["z"][g] + curve
     y = s.outcome(mean + truth["sigma"] * s.normal(size=n), truth["sigma"])
-    return truth, {"N": n, "S": studies, "exposure": exposure, "response": y, "study": g + 1}
+    return truth, {"N": n, "n_study": studies, "conc": exposure, "effect": y, "study": g + 1}
 
 
 @case(
     KIND,
     ("rare level", "outlier"),
-    coefficient="top bottom mu_ic",
-    effect="log_IC50",
-    scale="sd_ic sigma",
-    shape="nH",
+    coefficient="ceiling floor_ mean_half",
+    effect="half",
+    scale="sd_half sigma",
+    shape="hill",
 )
 def dose_screening(s: Simulation) -> Drawn:
     n, curves = s.count(), 60
     mu, sd = s.normal(-6, 0.5), s.gamma(6, 8)
     truth = {
-        "top": s.positive_normal(1, 0.1),
-        "bottom": s.normal(0.25, 0.1, curves),
-        "log_IC50": s.normal(mu, sd, curves),
-        "mu_ic": mu,
-        "sd_ic": sd,
-        "nH": s.lognormal(0, 0.15),
+        "ceiling": s.positive_normal(1, 0.1),
+        "floor_": s.normal(0.25, 0.1, curves),
+        "half": s.normal(mu, sd, curves),
+        "mean_half": mu,
+        "sd_half": sd,
+        "hill": s.lognormal(0, 0.15),
         "sigma": s.exponential(10),
     }
     g, conc = s.levels(n, curves), s.rng.choice(np.arange(-9, -3.5, 0.5), n)
-    fall = 1 + 10 ** ((truth["log_IC50"][g] - conc) * truth["nH"])
-    mean = truth["top"] + (truth["bottom"][g] - truth["top"]) / fall
+    fall = 1 + 10 ** ((truth["half"][g] - conc) * truth["hill"])
+    mean = truth["ceiling"] + (truth["floor_"][g] - truth["ceiling"]) / fall
     y = s.outcome(mean + truth["sigma"] * s.normal(size=n), truth["sigma"])
-    return truth, {"N": n, "M": curves, "curve_ind": g + 1, "log_conc": conc, "y": y}
+    return truth, {"N": n, "n_comp": curves, "comp": g + 1, "log10_dose": conc, "activity": y}
 
 
 @case(
@@ -90,18 +90,18 @@ def dose_bioassay(s: Simulation) -> Drawn:
     }  # fmt: skip
 
 
-@case(KIND, ("small scale", "small scale"), coefficient="u_min range", shape="K ni phi")
-def dose_hemolysis(s: Simulation) -> Drawn:
+@case(KIND, ("small scale", "small scale"), coefficient="low rise", shape="middle steep precision")
+def dose_cells(s: Simulation) -> Drawn:
     n = s.count()
     truth = {
-        "u_min": s.scale(s.rng.beta(4, 36)),
-        "range": s.rng.beta(20, 5),
-        "K": s.lognormal(np.log(1.5), 0.3),
-        "ni": s.gamma(12, 5),
-        "phi": s.gamma(8, 0.5),
+        "low": s.scale(s.rng.beta(4, 36)),
+        "rise": s.rng.beta(20, 5),
+        "middle": s.lognormal(np.log(1.5), 0.3),
+        "steep": s.gamma(12, 5),
+        "precision": s.gamma(8, 0.5),
     }
     field = s.rng.uniform(0.2, 4, n)
-    rise = truth["range"] / (1 + (truth["K"] / field) ** truth["ni"])
-    mean = truth["u_min"] + (1 - truth["u_min"]) * rise
-    share = s.rng.beta(mean * truth["phi"], (1 - mean) * truth["phi"])
-    return truth, {"N": n, "E": field, "H": np.clip(share, 1e-12, 1 - 1e-12)}
+    rise = truth["rise"] / (1 + (truth["middle"] / field) ** truth["steep"])
+    mean = truth["low"] + (1 - truth["low"]) * rise
+    share = s.rng.beta(mean * truth["precision"], (1 - mean) * truth["precision"])
+    return truth, {"N": n, "field": field, "broken": np.clip(share, 1e-12, 1 - 1e-12)}

@@ -55,7 +55,12 @@ def robust_effects(s: Simulation) -> Drawn:
 @case(ROBUST, ("separated", "outlier"), coefficient="a b_area b_central", scale="sigma")
 def robust_quantile(s: Simulation) -> Drawn:
     n, quantile = s.count(), 0.75
-    truth = {"a": s.normal(), "b_area": s.normal(), "b_central": s.normal(), "sigma": s.exponential(2)}
+    truth = {
+        "a": s.normal(),
+        "b_area": s.normal(),
+        "b_central": s.normal(),
+        "sigma": s.exponential(2),
+    }
     area, central = s.predictor(n), s.flag(n)
     # A difference of exponential numbers, of rates 1 − q below and q above.
     up, down = s.rng.exponential(1 / quantile, n), s.rng.exponential(1 / (1 - quantile), n)

@@ -136,28 +136,28 @@ def nested_schools(s: Simulation) -> Drawn:
 @case(
     NESTED,
     ("rare level", "small scale"),
-    effect="a_raw b_raw",
-    coefficient="g_0 g_u mu_b",
-    scale="sigma_a sigma_b sigma_y",
+    effect="z_level z_add",
+    coefficient="level_0 level_wage add_0",
+    scale="s_level s_add s_flat",
 )
-def nested_radon(s: Simulation) -> Drawn:
+def nested_rents(s: Simulation) -> Drawn:
     n, counties = s.count(), 150
     truth = {
-        "a_raw": s.normal(size=counties),
-        "b_raw": s.normal(size=counties),
-        "g_0": s.normal(1, 0.5),
-        "g_u": s.normal(0.5, 0.4),
-        "mu_b": s.normal(-0.5, 0.4),
-        "sigma_a": s.half_normal(0.5),
-        "sigma_b": s.scale(s.half_normal(0.5)),
-        "sigma_y": s.half_normal(),
+        "z_level": s.normal(size=counties),
+        "z_add": s.normal(size=counties),
+        "level_0": s.normal(1, 0.5),
+        "level_wage": s.normal(0.5, 0.4),
+        "add_0": s.normal(-0.5, 0.4),
+        "s_level": s.half_normal(0.5),
+        "s_add": s.scale(s.half_normal(0.5)),
+        "s_flat": s.half_normal(),
     }
     u, g, floor = s.normal(size=counties), s.levels(n, counties), s.flag(n, 0.2)
-    a = truth["g_0"] + truth["g_u"] * u + truth["sigma_a"] * truth["a_raw"]
-    b = truth["mu_b"] + truth["sigma_b"] * truth["b_raw"]
-    y = a[g] + b[g] * floor + truth["sigma_y"] * s.normal(size=n)
+    a = truth["level_0"] + truth["level_wage"] * u + truth["s_level"] * truth["z_level"]
+    b = truth["add_0"] + truth["s_add"] * truth["z_add"]
+    y = a[g] + b[g] * floor + truth["s_flat"] * s.normal(size=n)
     return truth, {
-        "N": n, "J": counties, "county": g + 1, "u": u, "floor_": floor, "log_radon": y,
+        "flats": n, "towns": counties, "town": g + 1, "wage": u, "balcony": floor, "log_rent": y,
     }  # fmt: skip
 
 
@@ -242,9 +242,9 @@ def slopes_votes(s: Simulation) -> Drawn:
     SLOPES,
     ("rare level", "separated"),
     effect="z",
-    shape="L_Omega",
-    scale="tau_unif",
-    coefficient="gamma",
+    shape="L",
+    scale="angle",
+    coefficient="G",
 )
 def slopes_sales(s: Simulation) -> Drawn:
     n, stores, about = s.count(), 80, 2
@@ -253,13 +253,21 @@ def slopes_sales(s: Simulation) -> Drawn:
         tau_unif = s.normal(0.6, 0.2, 3)
     truth = {
         "z": s.normal(size=(3, stores)),
-        "L_Omega": s.cholesky_of_lkj(3, 4),
-        "tau_unif": tau_unif,
-        "gamma": s.normal(0, 0.3, (about, 3)),
+        "L": s.cholesky_of_lkj(3, 4),
+        "angle": tau_unif,
+        "G": s.normal(0, 0.3, (about, 3)),
     }
     u = np.column_stack([np.ones(stores), s.normal(size=stores)])
     tau = 0.2 * np.tan(tau_unif)
-    beta = u @ truth["gamma"] + tau * (truth["L_Omega"] @ truth["z"]).T
+    beta = u @ truth["G"] + tau * (truth["L"] @ truth["z"]).T
     g, x = s.levels(n, stores), np.column_stack([np.ones(n), s.predictor(n), s.flag(n)])
     sales = s.rng.poisson(np.exp(np.sum(x * beta[g], axis=1)))
-    return truth, {"N": n, "S": stores, "L": about, "sales": sales, "s": g + 1, "x": x, "u": u}
+    return truth, {
+        "N": n,
+        "stores": stores,
+        "D": about,
+        "sold": sales,
+        "store": g + 1,
+        "x": x,
+        "about": u,
+    }

@@ -24,74 +24,95 @@ def answers(s: Simulation, persons: int, items: int) -> tuple[Int, Int]:
 @case(
     KIND,
     ("rare level", "small scale"),
-    coefficient="delta",
-    effect="alpha beta",
-    scale="sigma_beta",
+    coefficient="average",
+    effect="able hard",
+    scale="spread_hard",
 )
 def irt_rasch(s: Simulation) -> Drawn:
     items = 20
     persons = s.count(items)
     sigma = s.scale(s.lognormal(-0.3, 0.3))
     truth = {
-        "delta": s.normal(0.5, 0.5),
-        "alpha": s.normal(size=persons),
-        "beta": s.normal(0, sigma, items),
-        "sigma_beta": sigma,
+        "average": s.normal(0.5, 0.5),
+        "able": s.normal(size=persons),
+        "hard": s.normal(0, sigma, items),
+        "spread_hard": sigma,
     }
     j, k = answers(s, persons, items)
-    y = s.bernoulli_logit(truth["alpha"][j] - truth["beta"][k] + truth["delta"])
-    return truth, {"J": persons, "K": items, "N": len(j), "jj": j + 1, "kk": k + 1, "y": y}
+    y = s.bernoulli_logit(truth["able"][j] - truth["hard"][k] + truth["average"])
+    return truth, {
+        "n_person": persons,
+        "n_question": items,
+        "n_answer": len(j),
+        "person": j + 1,
+        "question": k + 1,
+        "right": y,
+    }
 
 
 @case(
     KIND,
     ("rare level", "small scale"),
-    coefficient="mu1 mu2",
-    effect="xi1 xi2 theta",
-    scale="tau1 tau2",
+    coefficient="m_slope m_place",
+    effect="z_slope z_place skill",
+    scale="s_slope s_place",
 )
 def irt_2pl(s: Simulation) -> Drawn:
     items = 25
     persons = s.count(items)
     truth = {
-        "xi1": s.normal(size=items),
-        "xi2": s.normal(size=items),
-        "mu1": s.normal(0, 0.3),
-        "mu2": s.normal(0, 0.7),
-        "tau1": s.scale(s.exponential(4)),
-        "tau2": s.exponential(1.5),
-        "theta": s.normal(size=persons),
+        "z_slope": s.normal(size=items),
+        "z_place": s.normal(size=items),
+        "m_slope": s.normal(0, 0.3),
+        "m_place": s.normal(0, 0.7),
+        "s_slope": s.scale(s.exponential(4)),
+        "s_place": s.exponential(1.5),
+        "skill": s.normal(size=persons),
     }
     j, i = answers(s, persons, items)
-    alpha = np.exp(truth["mu1"] + truth["tau1"] * truth["xi1"])
-    beta = truth["mu2"] + truth["tau2"] * truth["xi2"]
-    y = s.bernoulli_logit(alpha[i] * (truth["theta"][j] - beta[i]))
-    return truth, {"I": items, "J": persons, "N": len(j), "ii": i + 1, "jj": j + 1, "y": y}
+    alpha = np.exp(truth["m_slope"] + truth["s_slope"] * truth["z_slope"])
+    beta = truth["m_place"] + truth["s_place"] * truth["z_place"]
+    y = s.bernoulli_logit(alpha[i] * (truth["skill"][j] - beta[i]))
+    return truth, {
+        "n_question": items,
+        "n_person": persons,
+        "N": len(j),
+        "q": i + 1,
+        "p": j + 1,
+        "correct": y,
+    }
 
 
 @case(
     KIND,
     ("rare level", "small scale"),
-    coefficient="beta",
-    threshold="kappa",
-    effect="theta",
-    scale="sigma",
+    coefficient="place",
+    threshold="steps",
+    effect="attitude",
+    scale="sd_attitude",
 )
 def irt_partial_credit(s: Simulation) -> Drawn:
     items = 15
     persons = s.count(items)
     sigma = s.scale(s.gamma(6, 5))
     truth = {
-        "beta": s.normal(size=items),
-        "kappa": s.normal([-0.8, 0, 0.8], 0.4),
-        "theta": s.normal(0, sigma, persons),
-        "sigma": sigma,
+        "place": s.normal(size=items),
+        "steps": s.normal([-0.8, 0, 0.8], 0.4),
+        "attitude": s.normal(0, sigma, persons),
+        "sd_attitude": sigma,
     }
     j, i = answers(s, persons, items)
-    steps = (truth["theta"][j] - truth["beta"][i])[:, None] - truth["kappa"]
-    sums = np.column_stack([np.zeros(len(j)), np.cumsum(steps, axis=1)])
+    heights = (truth["attitude"][j] - truth["place"][i])[:, None] - truth["steps"]
+    sums = np.column_stack([np.zeros(len(j)), np.cumsum(heights, axis=1)])
     y = s.categories(softmax(sums)) - 1
-    return truth, {"I": items, "J": persons, "N": len(j), "ii": i + 1, "jj": j + 1, "y": y}
+    return truth, {
+        "n_statement": items,
+        "n_person": persons,
+        "N": len(j),
+        "statement": i + 1,
+        "person": j + 1,
+        "rating": y,
+    }
 
 
 @case(

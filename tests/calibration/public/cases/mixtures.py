@@ -11,20 +11,20 @@ from .counts import Drawn
 KIND = "mixtures"
 
 
-@case(KIND, ("outlier", "small scale"), coefficient="mu", scale="sigma", shape="theta")
+@case(KIND, ("outlier", "small scale"), coefficient="centre", scale="spread", shape="young")
 def mixture_normal(s: Simulation) -> Drawn:
     n = s.count()
     mu = s.normal([-1.0, 1.5], 0.5)
     while mu[0] >= mu[1]:
         mu = s.normal([-1.0, 1.5], 0.5)
     truth = {
-        "mu": mu,
-        "sigma": s.lognormal(-0.5, 0.3, 2) * s.scale(1.0),
-        "theta": s.rng.beta(5, 5),
+        "centre": mu,
+        "spread": s.lognormal(-0.5, 0.3, 2) * s.scale(1.0),
+        "young": s.rng.beta(5, 5),
     }
-    k = (s.rng.random(n) >= truth["theta"]).astype(int)
-    sd = truth["sigma"][k]
-    return truth, {"N": n, "y": s.outcome(mu[k] + sd * s.normal(size=n), sd)}
+    k = (s.rng.random(n) >= truth["young"]).astype(int)
+    sd = truth["spread"][k]
+    return truth, {"fish": n, "length_": s.outcome(mu[k] + sd * s.normal(size=n), sd)}
 
 
 @case(KIND, ("units", "outlier"), coefficient="intercept slope", scale="sigma", shape="lambda")

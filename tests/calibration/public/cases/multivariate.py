@@ -11,17 +11,17 @@ from .counts import Drawn, design_of_brms
 KIND = "multivariate outcomes"
 
 
-@case(KIND, ("separated", "units"), coefficient="beta", shape="L_Omega", scale="L_sigma")
+@case(KIND, ("separated", "units"), coefficient="B", shape="L_error", scale="sd_error")
 def multivariate_sur(s: Simulation) -> Drawn:
     n, k, j = s.count(), 3, 4
     truth = {
-        "beta": s.normal(size=(k, j)),
-        "L_Omega": s.cholesky_of_lkj(k, 3),
-        "L_sigma": s.gamma(4, 4, k),
+        "B": s.normal(size=(k, j)),
+        "L_error": s.cholesky_of_lkj(k, 3),
+        "sd_error": s.gamma(4, 4, k),
     }
     x = np.column_stack([np.ones(n), s.design(n, j - 2), s.flag(n)])
-    noise = truth["L_sigma"] * (s.normal(size=(n, k)) @ truth["L_Omega"].T)
-    return truth, {"K": k, "J": j, "N": n, "x": x, "y": x @ truth["beta"].T + noise}
+    noise = truth["sd_error"] * (s.normal(size=(n, k)) @ truth["L_error"].T)
+    return truth, {"goods": k, "D": j, "N": n, "x": x, "spent": x @ truth["B"].T + noise}
 
 
 @case(

@@ -109,5 +109,3 @@ def ordinal_adjacent(s: Simulation) -> Drawn:
     steps = np.cumsum(mu[:, None] - truth["tau"], axis=1)
     y = s.categories(softmax(np.column_stack([np.zeros(n), steps])))
     return truth, {"N": n, "nthres": 3, "S": sites, "Y": y, "dose": dose, "site": g + 1}
-
-

@@ -22,31 +22,32 @@ def series(n: int, length: int) -> tuple[Int, int]:
 @case(
     KIND,
     ("units", "outlier"),
-    coefficient="beta mub phi",
-    effect="b",
-    scale="eta sigma_e",
+    coefficient="beta level carry",
+    effect="own",
+    scale="var_own var_error",
 )
 def panel_lagged(s: Simulation) -> Drawn:
     n, length = s.count(), 50
     subject, number = series(n, length)
-    mub, eta = s.normal(), 1 / s.gamma(5, 3)
+    level, var_own = s.normal(), 1 / s.gamma(5, 3)
     phi = s.normal(0.4, 0.2)
     while abs(phi) >= 1:
         phi = s.normal(0.4, 0.2)
     truth = {
         "beta": s.normal(0, 0.5, 3),
-        "b": s.normal(mub, eta, number),
-        "eta": eta,
-        "sigma_e": 1 / s.gamma(5, 4),
-        "mub": mub,
-        "phi": phi,
+        "own": s.normal(level, np.sqrt(var_own), number),
+        "var_own": var_own,
+        "var_error": 1 / s.gamma(5, 4),
+        "level": level,
+        "carry": phi,
     }
     X = s.design(n, 3)
-    input_ = X @ truth["beta"] + truth["b"][subject]
-    noise = s.outcome(truth["sigma_e"] * s.normal(size=n), truth["sigma_e"])
+    input_ = X @ truth["beta"] + truth["own"][subject]
+    sd = np.sqrt(truth["var_error"])
+    noise = s.outcome(sd * s.normal(size=n), sd)
     lag, y = _with_lag(input_ + noise, phi, np.arange(n) % length == 0, s.normal(size=n))
     return truth, {
-        "N": number, "P": 3, "T": n, "subj": subject + 1, "y": y, "y_lag": lag, "X": X,
+        "patients": number, "D": 3, "N": n, "patient": subject + 1, "value": y, "last": lag, "X": X,
     }  # fmt: skip
 
 
@@ -151,19 +152,19 @@ def panel_counts(s: Simulation) -> Drawn:
     }  # fmt: skip
 
 
-@case(KIND, ("small scale", "small scale"), coefficient="b1 b2 b3")
+@case(KIND, ("small scale", "small scale"), coefficient="start by_reward by_error")
 def panel_learning(s: Simulation) -> Drawn:
     trials = 20
     dogs = s.count(trials)
     truth = {
-        "b1": s.normal(1, 0.5),
-        "b2": s.scale(s.normal(-0.25, 0.1)),
-        "b3": s.normal(-0.1, 0.1),
+        "start": s.normal(1, 0.5),
+        "by_reward": s.scale(s.normal(-0.25, 0.1)),
+        "by_error": s.normal(-0.1, 0.1),
     }
     y = np.empty((dogs, trials), dtype=int)
     shocks = np.zeros(dogs, dtype=int)
     for t in range(trials):
-        eta = truth["b1"] + truth["b2"] * (t - shocks) + truth["b3"] * shocks
+        eta = truth["start"] + truth["by_reward"] * (t - shocks) + truth["by_error"] * shocks
         y[:, t] = s.rng.random(dogs) < inverse_logit(eta)
         shocks += y[:, t]
-    return truth, {"n_dogs": dogs, "n_trials": trials, "y": y}
+    return truth, {"rats": dogs, "trials": trials, "wrong": y}

@@ -11,7 +11,7 @@ from .counts import Drawn
 KIND = "measurement by raters"
 
 
-@case(KIND, ("small scale", "small scale"), shape="pi theta")
+@case(KIND, ("small scale", "small scale"), shape="share says")
 def raters_dawid_skene(s: Simulation) -> Drawn:
     raters, k = 5, 3
     items = s.count(raters)
@@ -20,12 +20,19 @@ def raters_dawid_skene(s: Simulation) -> Drawn:
     pi = s.rng.dirichlet(alpha)
     pi = np.append(s.scale(pi[:1]), pi[1:])  # one of the labels is rare
     truth = {
-        "pi": pi / pi.sum(),
-        "theta": np.array([[s.rng.dirichlet(b) for b in beta] for _ in range(raters)]),
+        "share": pi / pi.sum(),
+        "says": np.array([[s.rng.dirichlet(b) for b in beta] for _ in range(raters)]),
     }
-    label = s.categories(np.tile(truth["pi"], (items, 1))) - 1
-    y = np.column_stack([s.categories(confusion[label]) for confusion in truth["theta"]])
-    return truth, {"I": items, "J": raters, "K": k, "y": y, "beta": beta, "alpha": alpha}
+    label = s.categories(np.tile(truth["share"], (items, 1))) - 1
+    y = np.column_stack([s.categories(confusion[label]) for confusion in truth["says"]])
+    return truth, {
+        "images": items,
+        "people": raters,
+        "classes": k,
+        "label": y,
+        "strength": beta,
+        "prior_share": alpha,
+    }
 
 
 @case(

@@ -76,17 +76,17 @@ def beta_binomial_seeds(s: Simulation) -> Drawn:
     }  # fmt: skip
 
 
-@case(KIND, ("units", "units"), coefficient="coef_a coef_g coef_m", shape="coef_p")
+@case(KIND, ("units", "units"), coefficient="extreme all_ between", shape="log_precision")
 def beta_zero_one(s: Simulation) -> Drawn:
     n = s.count()
     truth = {
-        "coef_a": s.normal(-0.7, 0.5, 2),
-        "coef_g": s.normal(0, 0.5, 2),
-        "coef_m": s.normal(0, 0.6, 2),
-        "coef_p": s.normal(1.5, 0.4),
+        "extreme": s.normal(-0.7, 0.5, 2),
+        "all_": s.normal(0, 0.5, 2),
+        "between": s.normal(0, 0.6, 2),
+        "log_precision": s.normal(1.5, 0.4),
     }
     x = s.predictor(n)
     X = np.column_stack([np.ones(n), x])
-    extreme, one = s.bernoulli_logit(X @ truth["coef_a"]), s.bernoulli_logit(X @ truth["coef_g"])
-    between = shares(s, inverse_logit(X @ truth["coef_m"]), np.exp(truth["coef_p"]))
-    return truth, {"N": n, "y": np.where(extreme == 1, one, between), "x": x}
+    extreme, one = s.bernoulli_logit(X @ truth["extreme"]), s.bernoulli_logit(X @ truth["all_"])
+    between = shares(s, inverse_logit(X @ truth["between"]), np.exp(truth["log_precision"]))
+    return truth, {"N": n, "paved": np.where(extreme == 1, one, between), "size_": x}

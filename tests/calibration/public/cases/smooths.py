@@ -1,4 +1,4 @@
-"""Smooth functions: penalised splines, random walks of coefficients, basis functions of a process."""
+"""Smooth functions: penalised splines, random walks of coefficients, Hilbert basis functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def spline_brms(s: Simulation) -> Drawn:
     B = basis_of(x, knots + 2)
     lines = np.column_stack([np.ones(n), x])
     free = B - lines @ np.linalg.lstsq(lines, B, rcond=None)[0]
-    left, size, _ = np.linalg.svd(free, full_matrices=False)
+    left, _, _ = np.linalg.svd(free, full_matrices=False)
     left = np.pad(left, ((0, 0), (0, max(0, knots - left.shape[1]))))
     Zs = np.sqrt(n) * left[:, :knots] / (1 + np.arange(knots))
     Xs = (x - x.mean())[:, None]
@@ -55,24 +55,25 @@ def spline_brms(s: Simulation) -> Drawn:
 @case(
     KIND,
     ("small scale", "outlier"),
-    effect="a_raw",
-    coefficient="a0",
-    scale="sigma tau",
+    effect="step",
+    coefficient="trend first",
+    scale="noise rough",
 )
 def spline_walk(s: Simulation) -> Drawn:
     n, number = s.count(), 12
     truth = {
-        "a_raw": s.normal(size=number),
-        "a0": s.normal(),
-        "sigma": s.gamma(4, 8),
-        "tau": s.scale(s.half_normal()),
+        "trend": s.normal(),
+        "first": s.normal(),
+        "step": s.normal(size=number - 1),
+        "rough": s.scale(s.half_normal()),
+        "noise": s.gamma(4, 8),
     }
     x = s.rng.random(n)
-    B = basis_of(x, number).T
-    steps = np.concatenate([truth["a_raw"][:1], truth["tau"] * truth["a_raw"][1:]])
-    mean = truth["a0"] * x + np.cumsum(steps) @ B
-    y = s.outcome(mean + truth["sigma"] * s.normal(size=n), truth["sigma"])
-    return truth, {"num_data": n, "num_basis": number, "B": B, "X": x, "Y": y}
+    basis = basis_of(x, number)
+    walk = truth["first"] + np.concatenate([[0], np.cumsum(truth["rough"] * truth["step"])])
+    mean = truth["trend"] * x + basis @ walk
+    y = s.outcome(mean + truth["noise"] * s.normal(size=n), truth["noise"])
+    return truth, {"N": n, "n_basis": number, "basis": basis, "x": x, "y": y}
 
 
 @case(

@@ -22,16 +22,16 @@ def followed(s: Simulation, time: Float, until: float) -> tuple[Float, Int]:
     return np.maximum(np.minimum(time, end), 1e-9), (time <= end).astype(int)
 
 
-@case(KIND, ("separated", "units"), coefficient="mu beta", shape="alpha")
+@case(KIND, ("separated", "units"), coefficient="rate b", shape="wear")
 def survival_weibull_split(s: Simulation) -> Drawn:
     n = s.count()
-    truth = {"alpha": s.gamma(6, 5), "mu": s.normal(1, 0.5), "beta": s.normal(0, 0.4, 4)}
+    truth = {"wear": s.gamma(6, 5), "rate": s.normal(1, 0.5), "b": s.normal(0, 0.4, 4)}
     X = np.column_stack([s.design(n, 3), s.flag(n)])
-    time, event = followed(s, weibull(s, truth["alpha"], truth["mu"] + X @ truth["beta"]), 1.5)
+    time, event = followed(s, weibull(s, truth["wear"], truth["rate"] + X @ truth["b"]), 1.5)
     dead = event == 1
     return truth, {
-        "Nobs": int(dead.sum()), "Ncen": int(n - dead.sum()), "M": 4, "yobs": time[dead],
-        "ycen": time[~dead], "Xobs": X[dead], "Xcen": X[~dead],
+        "failed": int(dead.sum()), "running": int(n - dead.sum()), "D": 4,
+        "hours_failed": time[dead], "hours_running": time[~dead], "x_failed": X[dead], "x_running": X[~dead],
     }  # fmt: skip
 
 

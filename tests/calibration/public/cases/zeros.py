@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..case import Values, case
+from ..case import case
 from ..simulation import Simulation, inverse_logit
 from .counts import Drawn, design_of_brms, levels_of_brms
 
@@ -76,28 +76,36 @@ def hurdle_poisson_trips(s: Simulation) -> Drawn:
 @case(
     KIND,
     ("rare level", "outlier"),
-    coefficient="abar b1 a_hu b1_hu",
-    shape="phi",
-    scale="sigma_a",
-    effect="Za",
+    coefficient="log_mean b_light absent_0 absent_light",
+    shape="shape",
+    scale="sd_species",
+    effect="z_species",
 )
 def hurdle_gamma_biomass(s: Simulation) -> Drawn:
     n, species = s.count(), 40
     truth = {
-        "phi": s.gamma(5, 3),
-        "Za": s.normal(size=species),
-        "sigma_a": s.exponential(2),
-        "abar": s.normal(),
-        "b1": s.normal(0, 0.5),
-        "a_hu": s.normal(-0.5, 0.7),
-        "b1_hu": s.normal(0, 0.7),
+        "shape": s.gamma(5, 3),
+        "z_species": s.normal(size=species),
+        "sd_species": s.exponential(2),
+        "log_mean": s.normal(),
+        "b_light": s.normal(0, 0.5),
+        "absent_0": s.normal(-0.5, 0.7),
+        "absent_light": s.normal(0, 0.7),
     }
     g, x = s.levels(n, species), s.predictor(n)
-    mean = np.exp(truth["abar"] + truth["sigma_a"] * truth["Za"][g] + truth["b1"] * x)
-    amount = np.maximum(s.rng.gamma(truth["phi"], mean / truth["phi"]), 1e-300)
-    absent = s.bernoulli_logit(truth["a_hu"] + truth["b1_hu"] * x) == 1
-    y = s.outcome(amount, mean / np.sqrt(truth["phi"]), positive=True)
-    return truth, {"N": n, "S_N": species, "M": np.where(absent, 0, y), "Y": x, "S": g + 1}
+    mean = np.exp(
+        truth["log_mean"] + truth["sd_species"] * truth["z_species"][g] + truth["b_light"] * x
+    )
+    amount = np.maximum(s.rng.gamma(truth["shape"], mean / truth["shape"]), 1e-300)
+    absent = s.bernoulli_logit(truth["absent_0"] + truth["absent_light"] * x) == 1
+    y = s.outcome(amount, mean / np.sqrt(truth["shape"]), positive=True)
+    return truth, {
+        "N": n,
+        "n_species": species,
+        "mass": np.where(absent, 0, y),
+        "light": x,
+        "species": g + 1,
+    }
 
 
 @case(

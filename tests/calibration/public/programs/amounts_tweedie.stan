@@ -1,36 +1,43 @@
-// Losses of contracts: a Poisson number of gamma claims, summed over the number up to M.
+// Losses of contracts: gamma claims, a Poisson number of them, which is summed out.
+functions {
+  real compound_lpdf(real loss, real mean_, real dispersion, real power, int most) {
+    real rate_of_claims = pow(mean_, 2 - power) / ((2 - power) * dispersion);
+    real shape = (2 - power) / (power - 1);
+    real rate = pow(mean_, 1 - power) / ((power - 1) * dispersion);
+    if (loss == 0) {
+      return -rate_of_claims;
+    }
+    array[most] real lp;
+    for (claims in 1:most) {
+      lp[claims] = poisson_lpmf(claims | rate_of_claims)
+                   + gamma_lpdf(loss | claims * shape, rate);
+    }
+    return log_sum_exp(lp);
+  }
+}
 data {
   int<lower=1> N;
-  int<lower=1> M;
-  array[N] real<lower=0> Y;
-  vector[N] log_exposure;
-  matrix[N, 2] X;
+  int<lower=1> most;
+  vector<lower=0>[N] loss;
+  vector[N] log_years;
+  vector[N] age;
+  vector[N] city;
 }
 parameters {
-  real omega_0;
-  vector[2] omega;
-  real<lower=0> phi;
-  real<lower=1, upper=2> theta;
-}
-transformed parameters {
-  real<lower=0> alpha = (2 - theta) / (theta - 1);
+  real a;
+  real b_age;
+  real b_city;
+  real<lower=0> dispersion;
+  real<lower=0, upper=1> excess;
 }
 model {
-  vector[N] mu = exp(omega_0 + X * omega + log_exposure);
-  omega_0 ~ normal(-0.3, 0.3);
-  omega ~ normal(0, 0.3);
-  phi ~ gamma(10, 10);
-  theta - 1 ~ beta(10, 10);
+  a ~ normal(-0.3, 0.3);
+  b_age ~ normal(0, 0.3);
+  b_city ~ normal(0, 0.3);
+  dispersion ~ gamma(10, 10);
+  excess ~ beta(10, 10);
   for (n in 1:N) {
-    real lambda = mu[n]^(2 - theta) / (phi * (2 - theta));
-    real rate = mu[n]^(1 - theta) / (phi * (theta - 1));
-    if (Y[n] == 0) {
-      target += -lambda;
-    } else {
-      vector[M] ps;
-      for (m in 1:M)
-        ps[m] = poisson_lpmf(m | lambda) + gamma_lpdf(Y[n] | m * alpha, rate);
-      target += log_sum_exp(ps);
-    }
+    real m = exp(a + b_age * age[n] + b_city * city[n] + log_years[n]);
+    target += compound_lpdf(loss[n] | m, dispersion, 1 + excess, most);
   }
 }

@@ -1,31 +1,28 @@
-// Shares with zeros and ones: two logits and a beta regression.
+// The share of a garden that is paved: none, all, or something between.
 data {
   int<lower=1> N;
-  vector<lower=0, upper=1>[N] y;
-  vector[N] x;
+  vector<lower=0, upper=1>[N] paved;
+  vector[N] size_;
 }
 parameters {
-  vector[2] coef_a;
-  vector[2] coef_g;
-  vector[2] coef_m;
-  real coef_p;
+  vector[2] extreme;
+  vector[2] all_;
+  vector[2] between;
+  real log_precision;
 }
 model {
-  coef_a ~ normal(-0.7, 0.5);
-  coef_g ~ normal(0, 0.5);
-  coef_m ~ normal(0, 0.6);
-  coef_p ~ normal(1.5, 0.4);
-  for (i in 1:N) {
-    real alpha = inv_logit(coef_a[1] + coef_a[2] * x[i]);
-    real gam = inv_logit(coef_g[1] + coef_g[2] * x[i]);
-    real mu = inv_logit(coef_m[1] + coef_m[2] * x[i]);
-    real phi = exp(coef_p);
-    if (y[i] == 0) {
-      target += log(alpha) + log1m(gam);
-    } else if (y[i] == 1) {
-      target += log(alpha) + log(gam);
+  real precision = exp(log_precision);
+  extreme ~ normal(-0.7, 0.5);
+  all_ ~ normal(0, 0.5);
+  between ~ normal(0, 0.6);
+  log_precision ~ normal(1.5, 0.4);
+  for (n in 1:N) {
+    int at_end = paved[n] == 0 || paved[n] == 1;
+    at_end ~ bernoulli_logit(extreme[1] + extreme[2] * size_[n]);
+    if (at_end) {
+      target += bernoulli_logit_lpmf(paved[n] == 1 | all_[1] + all_[2] * size_[n]);
     } else {
-      target += log1m(alpha) + beta_lpdf(y[i] | mu * phi, (1 - mu) * phi);
+      paved[n] ~ beta_proportion(inv_logit(between[1] + between[2] * size_[n]), precision);
     }
   }
 }

@@ -1,17 +1,17 @@
-// Conjoint tasks: alternatives with attributes, one set of part worths.
+// Tasks in each of which one of a few products is chosen: the same part worths for everyone.
 data {
-  int<lower=2> A;
-  int<lower=1> L;
-  int<lower=1> N;
-  array[N] int<lower=1, upper=A> Y;
-  array[N] matrix[A, L] X;
+  int<lower=1> tasks;
+  int<lower=2> products;
+  int<lower=1> D;
+  array[tasks] matrix[products, D] attributes;
+  array[tasks] int<lower=1, upper=products> chosen;
 }
 parameters {
-  vector[L] B;
+  vector[D] worth;
 }
 model {
-  B ~ normal(0, 0.7);
-  for (n in 1:N) {
-    Y[n] ~ categorical_logit(X[n] * B);
+  worth ~ normal(0, 0.7);
+  for (t in 1:tasks) {
+    chosen[t] ~ categorical_logit(attributes[t] * worth);
   }
 }

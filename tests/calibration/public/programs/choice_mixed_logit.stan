@@ -1,28 +1,29 @@
-// Part worths of each respondent, correlated, non-centred.
+// Products chosen by people whose part worths differ and go together.
 data {
-  int<lower=2> A;
-  int<lower=1> L;
-  int<lower=1> R;
-  int<lower=1> N;
-  array[N] int<lower=1, upper=A> choice;
-  array[N] int<lower=1, upper=R> resp;
-  array[N] matrix[A, L] X;
+  int<lower=1> tasks;
+  int<lower=1> people;
+  int<lower=2> products;
+  int<lower=1> D;
+  array[tasks] int<lower=1, upper=people> who;
+  array[tasks] int<lower=1, upper=products> chosen;
+  array[tasks] matrix[products, D] attributes;
 }
 parameters {
-  vector[L] mu;
-  matrix[L, R] alpha;
-  cholesky_factor_corr[L] L_Omega;
-  vector<lower=0>[L] tau;
+  vector[D] mean_worth;
+  vector<lower=0>[D] sd_worth;
+  cholesky_factor_corr[D] L_worth;
+  matrix[D, people] z;
 }
 transformed parameters {
-  matrix[L, R] B = rep_matrix(mu, R) + diag_pre_multiply(tau, L_Omega) * alpha;
+  matrix[D, people] worth = diag_pre_multiply(sd_worth, L_worth) * z;
 }
 model {
-  mu ~ normal(0, 0.7);
-  to_vector(alpha) ~ std_normal();
-  L_Omega ~ lkj_corr_cholesky(3);
-  tau ~ normal(0, 0.5);
-  for (n in 1:N) {
-    target += categorical_logit_lpmf(choice[n] | X[n] * B[, resp[n]]);
+  mean_worth ~ normal(0, 0.7);
+  sd_worth ~ normal(0, 0.5);
+  L_worth ~ lkj_corr_cholesky(3);
+  to_vector(z) ~ std_normal();
+  for (t in 1:tasks) {
+    vector[products] utility = attributes[t] * (mean_worth + col(worth, who[t]));
+    target += categorical_logit_lpmf(chosen[t] | utility);
   }
 }

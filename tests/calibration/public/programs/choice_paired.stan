@@ -1,22 +1,20 @@
-// Games between players: Bradley and Terry's model with an advantage of playing at home.
+// Chess between players of a club: the difference of their strengths, and who has white.
 data {
-  int<lower=1> K;
-  int<lower=1> N;
-  array[N] int<lower=1, upper=K> player1;
-  array[N] int<lower=1, upper=K> player0;
-  array[N] int<lower=0, upper=1> home1;
-  array[N] int<lower=0, upper=1> win1;
+  int<lower=1> games;
+  int<lower=2> players;
+  array[games, 2] int<lower=1, upper=players> pair;
+  vector<lower=0, upper=1>[games] white;
+  array[games] int<lower=0, upper=1> first_won;
 }
 parameters {
-  vector[K] skill;
-  real<lower=0> sigma;
-  real home;
+  vector[players] strength;
+  real<lower=0> spread;
+  real for_white;
 }
 model {
-  sigma ~ lognormal(-0.3, 0.3);
-  skill ~ normal(0, sigma);
-  home ~ normal(0.2, 0.3);
-  for (n in 1:N) {
-    win1[n] ~ bernoulli_logit(skill[player1[n]] - skill[player0[n]] + home * home1[n]);
-  }
+  vector[games] ahead = strength[pair[, 1]] - strength[pair[, 2]];
+  spread ~ lognormal(-0.3, 0.3);
+  strength ~ normal(0, spread);
+  for_white ~ normal(0.2, 0.3);
+  first_won ~ bernoulli_logit(ahead + for_white * white);
 }

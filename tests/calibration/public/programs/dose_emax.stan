@@ -1,33 +1,30 @@
-// Emax curves with a baseline, by study.
+// Effects that level off with the concentration, in several studies.
 data {
   int<lower=1> N;
-  int<lower=1> S;
-  vector<lower=0>[N] exposure;
-  vector[N] response;
-  array[N] int<lower=1, upper=S> study;
+  int<lower=1> n_study;
+  vector<lower=0>[N] conc;
+  vector[N] effect;
+  array[N] int<lower=1, upper=n_study> study;
+}
+transformed data {
+  vector[N] log_conc = log(conc);
 }
 parameters {
-  real e0;
-  real emax;
-  real<lower=0> ec50;
-  real<lower=0> gamma_par;
+  real base;
+  real top;
+  real log_half;
+  real<lower=0> steep;
   real<lower=0> sigma;
   real<lower=0> omega;
-  vector[S] eta;
-}
-transformed parameters {
-  vector[N] exposure_exp;
-  vector[N] respHat;
-  for (i in 1:N) exposure_exp[i] = exposure[i]^gamma_par;
-  respHat = e0 + omega * eta[study] + emax * exposure_exp ./ (ec50^gamma_par + exposure_exp);
+  vector[n_study] z;
 }
 model {
-  e0 ~ normal(0, 1);
-  emax ~ normal(3, 0.7);
-  ec50 ~ lognormal(0.5, 0.4);
-  gamma_par ~ lognormal(0, 0.25);
+  base ~ normal(0, 1);
+  top ~ normal(3, 0.7);
+  log_half ~ normal(0.5, 0.4);
+  steep ~ lognormal(0, 0.25);
   sigma ~ normal(0, 1);
   omega ~ normal(0, 0.5);
-  eta ~ std_normal();
-  response ~ normal(respHat, sigma);
+  z ~ std_normal();
+  effect ~ normal(base + omega * z[study] + top * inv_logit(steep * (log_conc - log_half)), sigma);
 }

@@ -1,32 +1,31 @@
-// A screen of many compounds: each curve has its bottom and its log IC50.
+// A screen of compounds: inhibition curves with a half point and a floor of each compound.
 data {
-  int<lower=0> N;
-  int<lower=0> M;
-  array[N] int<lower=1, upper=M> curve_ind;
-  vector[N] log_conc;
-  vector[N] y;
+  int<lower=1> N;
+  int<lower=1> n_comp;
+  array[N] int<lower=1, upper=n_comp> comp;
+  vector[N] log10_dose;
+  vector[N] activity;
 }
 parameters {
-  real<lower=0> top;
-  vector[M] bottom;
-  vector[M] log_IC50;
-  real mu_ic;
-  real<lower=0> sd_ic;
-  real<lower=0> nH;
+  real<lower=0> ceiling;
+  vector[n_comp] floor_;
+  vector[n_comp] half;
+  real mean_half;
+  real<lower=0> sd_half;
+  real<lower=0> hill;
   real<lower=0> sigma;
 }
 model {
-  vector[N] mu;
-  bottom ~ normal(0.25, 0.1);
-  top ~ normal(1, 0.1);
-  mu_ic ~ normal(-6, 0.5);
-  sd_ic ~ gamma(6, 8);
-  log_IC50 ~ normal(mu_ic, sd_ic);
-  nH ~ lognormal(0, 0.15);
+  ceiling ~ normal(1, 0.1);
+  floor_ ~ normal(0.25, 0.1);
+  mean_half ~ normal(-6, 0.5);
+  sd_half ~ gamma(6, 8);
+  half ~ normal(mean_half, sd_half);
+  hill ~ lognormal(0, 0.15);
   sigma ~ exponential(10);
-  for (i in 1:N) {
-    mu[i] = top + (bottom[curve_ind[i]] - top)
-                  / (1 + 10^((log_IC50[curve_ind[i]] - log_conc[i]) * nH));
+  for (n in 1:N) {
+    int c = comp[n];
+    real left = inv(1 + pow(10, hill * (log10_dose[n] - half[c])));
+    activity[n] ~ normal(floor_[c] + (ceiling - floor_[c]) * left, sigma);
   }
-  y ~ normal(mu, sigma);
 }

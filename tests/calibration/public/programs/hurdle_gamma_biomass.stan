@@ -1,41 +1,35 @@
-// Biomass of species in plots: absent, or present with a gamma amount of a mean by species.
+// Biomass of species in plots: absent, or present with a gamma amount.
 data {
   int<lower=1> N;
-  int<lower=1> S_N;
-  vector<lower=0>[N] M;
-  vector[N] Y;
-  array[N] int S;
+  int<lower=1> n_species;
+  vector<lower=0>[N] mass;
+  vector[N] light;
+  array[N] int<lower=1, upper=n_species> species;
 }
 parameters {
-  real<lower=0> phi;
-  vector[S_N] Za;
-  real<lower=0> sigma_a;
-  real abar;
-  real b1;
-  real a_hu;
-  real b1_hu;
-}
-transformed parameters {
-  vector[S_N] a;
-  a = abar + (Za * sigma_a);
+  real<lower=0> shape;
+  real absent_0;
+  real absent_light;
+  real log_mean;
+  real b_light;
+  real<lower=0> sd_species;
+  vector[n_species] z_species;
 }
 model {
-  vector[N] mu;
-  vector[N] hu;
-  phi ~ gamma(5, 3);
-  abar ~ normal(0, 1);
-  sigma_a ~ exponential(2);
-  b1 ~ normal(0, 0.5);
-  a_hu ~ normal(-0.5, 0.7);
-  b1_hu ~ normal(0, 0.7);
-  to_vector(Za) ~ normal(0, 1);
-  for (i in 1:N) {
-    mu[i] = exp(a[S[i]] + b1 * Y[i]);
-    hu[i] = inv_logit(a_hu + b1_hu * Y[i]);
-    if (M[i] == 0) {
-      target += bernoulli_lpmf(1 | hu[i]);
+  shape ~ gamma(5, 3);
+  log_mean ~ normal(0, 1);
+  sd_species ~ exponential(2);
+  b_light ~ normal(0, 0.5);
+  absent_0 ~ normal(-0.5, 0.7);
+  absent_light ~ normal(0, 0.7);
+  z_species ~ std_normal();
+  for (n in 1:N) {
+    real absent = absent_0 + absent_light * light[n];
+    if (mass[n] > 0) {
+      real m = log_mean + sd_species * z_species[species[n]] + b_light * light[n];
+      target += log1m_inv_logit(absent) + gamma_lpdf(mass[n] | shape, shape * exp(-m));
     } else {
-      target += bernoulli_lpmf(0 | hu[i]) + gamma_lpdf(M[i] | phi, phi / mu[i]);
+      target += log_inv_logit(absent);
     }
   }
 }

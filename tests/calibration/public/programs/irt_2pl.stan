@@ -1,32 +1,30 @@
-// Two-parameter logistic model: discriminations have a distribution of their own.
+// A test whose questions differ in slope and in location; both have distributions of their own.
 data {
-  int<lower=1> I;
-  int<lower=1> J;
   int<lower=1> N;
-  array[N] int<lower=1, upper=I> ii;
-  array[N] int<lower=1, upper=J> jj;
-  array[N] int<lower=0, upper=1> y;
+  int<lower=1> n_person;
+  int<lower=1> n_question;
+  array[N] int<lower=1, upper=n_question> q;
+  array[N] int<lower=1, upper=n_person> p;
+  array[N] int<lower=0, upper=1> correct;
 }
 parameters {
-  vector[I] xi1;
-  vector[I] xi2;
-  real mu1;
-  real mu2;
-  real<lower=0> tau1;
-  real<lower=0> tau2;
-  vector[J] theta;
-}
-transformed parameters {
-  vector[I] alpha = exp(mu1 + tau1 * xi1);
-  vector[I] beta = mu2 + tau2 * xi2;
+  real m_slope;
+  real m_place;
+  real<lower=0> s_slope;
+  real<lower=0> s_place;
+  vector[n_question] z_slope;
+  vector[n_question] z_place;
+  vector[n_person] skill;
 }
 model {
-  xi1 ~ std_normal();
-  xi2 ~ std_normal();
-  mu1 ~ normal(0, 0.3);
-  mu2 ~ normal(0, 0.7);
-  tau1 ~ exponential(4);
-  tau2 ~ exponential(1.5);
-  theta ~ normal(0, 1);
-  y ~ bernoulli_logit(alpha[ii] .* (theta[jj] - beta[ii]));
+  vector[n_question] slope = exp(m_slope + s_slope * z_slope);
+  vector[n_question] place = m_place + s_place * z_place;
+  m_slope ~ normal(0, 0.3);
+  m_place ~ normal(0, 0.7);
+  s_slope ~ exponential(4);
+  s_place ~ exponential(1.5);
+  z_slope ~ std_normal();
+  z_place ~ std_normal();
+  skill ~ std_normal();
+  correct ~ bernoulli_logit(slope[q] .* (skill[p] - place[q]));
 }

@@ -1,35 +1,34 @@
-// Ratings 0, 1, 2, 3: partial credit with common steps (a rating scale).
+// Ratings 0 to 3 of statements: adjacent categories with steps that all statements share.
 functions {
-  real rsm(int y, real theta, real beta, vector kappa) {
-    vector[rows(kappa) + 1] unsummed;
-    vector[rows(kappa) + 1] probs;
-    unsummed = append_row(rep_vector(0, 1), theta - beta - kappa);
-    probs = softmax(cumulative_sum(unsummed));
-    return categorical_lpmf(y + 1 | probs);
+  real rating_lpmf(int rating, real eta, vector steps) {
+    vector[size(steps) + 1] height;
+    height[1] = 0;
+    for (k in 1:size(steps)) {
+      height[k + 1] = height[k] + eta - steps[k];
+    }
+    return height[rating + 1] - log_sum_exp(height);
   }
 }
 data {
-  int<lower=1> I;
-  int<lower=1> J;
   int<lower=1> N;
-  array[N] int<lower=1, upper=I> ii;
-  array[N] int<lower=1, upper=J> jj;
-  array[N] int<lower=0> y;
-}
-transformed data {
-  int m = 3;
+  int<lower=1> n_person;
+  int<lower=1> n_statement;
+  array[N] int<lower=1, upper=n_person> person;
+  array[N] int<lower=1, upper=n_statement> statement;
+  array[N] int<lower=0, upper=3> rating;
 }
 parameters {
-  vector[I] beta;
-  vector[m] kappa;
-  vector[J] theta;
-  real<lower=0> sigma;
+  vector[n_statement] place;
+  vector[3] steps;
+  vector[n_person] attitude;
+  real<lower=0> sd_attitude;
 }
 model {
-  beta ~ normal(0, 1);
-  kappa ~ normal([-0.8, 0, 0.8]', 0.4);
-  theta ~ normal(0, sigma);
-  sigma ~ gamma(6, 5);
-  for (n in 1:N)
-    target += rsm(y[n], theta[jj[n]], beta[ii[n]], kappa);
+  place ~ normal(0, 1);
+  steps ~ normal([-0.8, 0, 0.8]', 0.4);
+  sd_attitude ~ gamma(6, 5);
+  attitude ~ normal(0, sd_attitude);
+  for (n in 1:N) {
+    rating[n] ~ rating(attitude[person[n]] - place[statement[n]], steps);
+  }
 }

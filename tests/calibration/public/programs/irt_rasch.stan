@@ -1,23 +1,25 @@
-// Long form of right and wrong answers: a Rasch model, centred as in the handbook.
+// Right and wrong answers in a long table: how able a person is, less how hard a question is.
 data {
-  int<lower=1> J;  // persons
-  int<lower=1> K;  // items
-  int<lower=1> N;  // answers
-  array[N] int<lower=1, upper=J> jj;
-  array[N] int<lower=1, upper=K> kk;
-  array[N] int<lower=0, upper=1> y;
+  int<lower=1> n_answer;
+  int<lower=1> n_person;
+  int<lower=1> n_question;
+  array[n_answer] int<lower=1, upper=n_person> person;
+  array[n_answer] int<lower=1, upper=n_question> question;
+  array[n_answer] int<lower=0, upper=1> right;
 }
 parameters {
-  real delta;
-  vector[J] alpha;
-  vector[K] beta;
-  real<lower=0> sigma_beta;
+  real average;
+  vector[n_person] able;
+  vector[n_question] hard;
+  real<lower=0> spread_hard;
 }
 model {
-  delta ~ normal(0.5, 0.5);
-  alpha ~ std_normal();
-  sigma_beta ~ lognormal(-0.3, 0.3);
-  beta ~ normal(0, sigma_beta);
-  for (n in 1:N)
-    y[n] ~ bernoulli_logit(alpha[jj[n]] - beta[kk[n]] + delta);
+  average ~ normal(0.5, 0.5);
+  able ~ normal(0, 1);
+  spread_hard ~ lognormal(-0.3, 0.3);
+  hard ~ normal(0, spread_hard);
+  for (k in 1:n_answer) {
+    real eta = average + able[person[k]] - hard[question[k]];
+    right[k] ~ bernoulli_logit(eta);
+  }
 }

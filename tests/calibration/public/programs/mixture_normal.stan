@@ -1,19 +1,20 @@
-// Eruptions: two normal components in order.
+// Lengths of fish of two ages, which nobody has told apart.
 data {
-  int<lower=1> N;
-  vector[N] y;
+  int<lower=1> fish;
+  vector[fish] length_;
 }
 parameters {
-  ordered[2] mu;
-  vector<lower=0>[2] sigma;
-  real<lower=0, upper=1> theta;
+  ordered[2] centre;
+  vector<lower=0>[2] spread;
+  real<lower=0, upper=1> young;
 }
 model {
-  sigma ~ lognormal(-0.5, 0.3);
-  mu[1] ~ normal(-1, 0.5);
-  mu[2] ~ normal(1.5, 0.5);
-  theta ~ beta(5, 5);
-  for (n in 1:N)
-    target += log_mix(theta, normal_lpdf(y[n] | mu[1], sigma[1]),
-                      normal_lpdf(y[n] | mu[2], sigma[2]));
+  centre[1] ~ normal(-1, 0.5);
+  centre[2] ~ normal(1.5, 0.5);
+  spread ~ lognormal(-0.5, 0.3);
+  young ~ beta(5, 5);
+  for (k in 1:fish) {
+    target += log_mix(young, normal_lpdf(length_[k] | centre[1], spread[1]),
+                      normal_lpdf(length_[k] | centre[2], spread[2]));
+  }
 }

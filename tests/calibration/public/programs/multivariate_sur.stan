@@ -1,24 +1,24 @@
-// Demand for three goods: one regression each, errors correlated.
+// Spending on three goods: an equation for each, with errors that go together.
 data {
-  int<lower=1> K;
-  int<lower=1> J;
-  int<lower=0> N;
-  array[N] vector[J] x;
-  array[N] vector[K] y;
+  int<lower=1> N;
+  int<lower=1> goods;
+  int<lower=1> D;
+  array[N] vector[D] x;
+  array[N] vector[goods] spent;
 }
 parameters {
-  matrix[K, J] beta;
-  cholesky_factor_corr[K] L_Omega;
-  vector<lower=0>[K] L_sigma;
+  matrix[goods, D] B;
+  vector<lower=0>[goods] sd_error;
+  cholesky_factor_corr[goods] L_error;
+}
+transformed parameters {
+  matrix[goods, goods] L = diag_pre_multiply(sd_error, L_error);
 }
 model {
-  array[N] vector[K] mu;
-  matrix[K, K] L_Sigma;
-  for (n in 1:N)
-    mu[n] = beta * x[n];
-  L_Sigma = diag_pre_multiply(L_sigma, L_Omega);
-  to_vector(beta) ~ normal(0, 1);
-  L_Omega ~ lkj_corr_cholesky(3);
-  L_sigma ~ gamma(4, 4);
-  y ~ multi_normal_cholesky(mu, L_Sigma);
+  to_vector(B) ~ std_normal();
+  sd_error ~ gamma(4, 4);
+  L_error ~ lkj_corr_cholesky(3);
+  for (n in 1:N) {
+    spent[n] ~ multi_normal_cholesky(B * x[n], L);
+  }
 }

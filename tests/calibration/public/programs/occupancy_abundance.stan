@@ -1,30 +1,26 @@
-// Repeated counts at sites: the number of animals is summed out up to K.
+// Repeated counts in plots: how many animals live there is summed out.
 data {
-  int<lower=1> R;
-  int<lower=1> T;
-  array[R, T] int<lower=0> y;
-  int<lower=1> K;
-  vector[R] habitat;
-}
-transformed data {
-  array[R] int<lower=0> max_y;
-  for (i in 1:R)
-    max_y[i] = max(y[i]);
+  int<lower=1> plots;
+  int<lower=1> visits;
+  array[plots, visits] int<lower=0> counted;
+  int<lower=1> most;
+  vector[plots] cover;
 }
 parameters {
-  real a_lambda;
-  real b_lambda;
-  real logit_p;
+  real a;
+  real b;
+  real detect;
 }
 model {
-  a_lambda ~ normal(0.8, 0.3);
-  b_lambda ~ normal(0, 0.25);
-  logit_p ~ normal(0, 0.4);
-  for (i in 1:R) {
-    vector[K - max_y[i] + 1] lp;
-    for (j in 1:(K - max_y[i] + 1)) {
-      lp[j] = poisson_log_lpmf(max_y[i] + j - 1 | a_lambda + b_lambda * habitat[i])
-              + binomial_logit_lpmf(y[i] | max_y[i] + j - 1, logit_p);
+  a ~ normal(0.8, 0.3);
+  b ~ normal(0, 0.25);
+  detect ~ normal(0, 0.4);
+  for (i in 1:plots) {
+    int least = max(counted[i]);
+    vector[most - least + 1] lp;
+    for (number in least:most) {
+      lp[number - least + 1] = poisson_log_lpmf(number | a + b * cover[i])
+                               + binomial_logit_lpmf(counted[i] | number, detect);
     }
     target += log_sum_exp(lp);
   }

@@ -1,29 +1,27 @@
-// Patients over time: an outcome depends on the one before, which is a column of its own.
+// Blood values of patients over visits: each depends on the last, which is a column of its own.
 data {
   int<lower=1> N;
-  int<lower=1> P;
-  int<lower=1> T;
-  array[T] int<lower=1> subj;
-  array[T] real y;
-  vector[T] y_lag;
-  matrix[T, P] X;
+  int<lower=1> patients;
+  int<lower=1> D;
+  array[N] int<lower=1, upper=patients> patient;
+  matrix[N, D] X;
+  vector[N] last;
+  vector[N] value;
 }
 parameters {
-  vector[P] beta;
-  vector[N] b;
-  real<lower=0> eta;
-  real<lower=0> sigma_e;
-  real mub;
-  real<lower=-1, upper=1> phi;
+  vector[D] beta;
+  real<lower=-1, upper=1> carry;
+  real level;
+  vector[patients] own;
+  real<lower=0> var_own;
+  real<lower=0> var_error;
 }
 model {
-  vector[T] mu;
-  mub ~ normal(0, 1);
-  eta ~ inv_gamma(5, 3);
-  b ~ normal(mub, eta);
+  level ~ normal(0, 1);
+  carry ~ normal(0.4, 0.2);
   beta ~ normal(0, 0.5);
-  sigma_e ~ inv_gamma(5, 4);
-  phi ~ normal(0.4, 0.2);
-  mu = X * beta + b[subj] + phi * y_lag;
-  y ~ normal(mu, sigma_e);
+  var_own ~ inv_gamma(5, 3);
+  var_error ~ inv_gamma(5, 4);
+  own ~ normal(level, sqrt(var_own));
+  value ~ normal(own[patient] + carry * last + X * beta, sqrt(var_error));
 }

@@ -1,33 +1,29 @@
-// Dogs learn to avoid shocks: a matrix of trials, with what went before worked out first.
+// Rats choose an arm of a maze trial after trial: what went before is counted first.
 data {
-  int<lower=1> n_dogs;
-  int<lower=2> n_trials;
-  array[n_dogs, n_trials] int<lower=0, upper=1> y;
+  int<lower=1> rats;
+  int<lower=2> trials;
+  array[rats, trials] int<lower=0, upper=1> wrong;
 }
 transformed data {
-  array[n_dogs, n_trials] int n_avoid;
-  array[n_dogs, n_trials] int n_shock;
-  for (j in 1:n_dogs) {
-    n_avoid[j, 1] = 0;
-    n_shock[j, 1] = 0;
-    for (t in 2:n_trials) {
-      n_avoid[j, t] = n_avoid[j, t - 1] + 1 - y[j, t - 1];
-      n_shock[j, t] = n_shock[j, t - 1] + y[j, t - 1];
+  matrix[rats, trials] rewards = rep_matrix(0, rats, trials);
+  matrix[rats, trials] errors = rep_matrix(0, rats, trials);
+  for (r in 1:rats) {
+    for (k in 2:trials) {
+      errors[r, k] = errors[r, k - 1] + wrong[r, k - 1];
+      rewards[r, k] = k - 1 - errors[r, k];
     }
   }
 }
 parameters {
-  real b1;
-  real b2;
-  real b3;
+  real start;
+  real by_reward;
+  real by_error;
 }
 model {
-  b1 ~ normal(1, 0.5);
-  b2 ~ normal(-0.25, 0.1);
-  b3 ~ normal(-0.1, 0.1);
-  for (j in 1:n_dogs) {
-    for (t in 1:n_trials) {
-      y[j, t] ~ bernoulli_logit(b1 + b2 * n_avoid[j, t] + b3 * n_shock[j, t]);
-    }
+  start ~ normal(1, 0.5);
+  by_reward ~ normal(-0.25, 0.1);
+  by_error ~ normal(-0.1, 0.1);
+  for (r in 1:rats) {
+    wrong[r] ~ bernoulli_logit(start + by_reward * rewards[r] + by_error * errors[r]);
   }
 }

@@ -1,26 +1,30 @@
-// Annotators label items; each has a confusion matrix, the true label is summed out.
+// Labels of images by several people: what an image shows is summed out.
 data {
-  int<lower=1> I;
-  int<lower=1> J;
-  int<lower=2> K;
-  array[I, J] int<lower=1, upper=K> y;
-  matrix<lower=0>[K, K] beta;
-  vector<lower=0>[K] alpha;
+  int<lower=1> images;
+  int<lower=1> people;
+  int<lower=2> classes;
+  array[images, people] int<lower=1, upper=classes> label;
+  matrix<lower=0>[classes, classes] strength;
+  vector<lower=0>[classes] prior_share;
 }
 parameters {
-  simplex[K] pi;
-  array[J, K] simplex[K] theta;
+  simplex[classes] share;
+  array[people, classes] simplex[classes] says;
 }
 model {
-  pi ~ dirichlet(alpha);
-  for (j in 1:J)
-    for (k in 1:K)
-      theta[j, k] ~ dirichlet(beta[k]');
-  for (i in 1:I) {
-    vector[K] log_q = log(pi);
-    for (j in 1:J)
-      for (k in 1:K)
-        log_q[k] += log(theta[j, k, y[i, j]]);
-    target += log_sum_exp(log_q);
+  array[people] matrix[classes, classes] log_says;
+  share ~ dirichlet(prior_share);
+  for (p in 1:people) {
+    for (c in 1:classes) {
+      says[p, c] ~ dirichlet(strength[c]');
+      log_says[p][c] = log(says[p, c])';
+    }
+  }
+  for (i in 1:images) {
+    vector[classes] lp = log(share);
+    for (p in 1:people) {
+      lp += col(log_says[p], label[i, p]);
+    }
+    target += log_sum_exp(lp);
   }
 }

@@ -1,29 +1,26 @@
-// B-splines whose coefficients are a random walk; the basis has a row for each coefficient.
+// A curve of B-splines: the weights of the basis are a random walk.
 data {
-  int num_data;
-  int num_basis;
-  matrix[num_basis, num_data] B;
-  vector[num_data] X;
-  vector[num_data] Y;
+  int<lower=1> N;
+  int<lower=3> n_basis;
+  matrix[N, n_basis] basis;
+  vector[N] x;
+  vector[N] y;
 }
 parameters {
-  row_vector[num_basis] a_raw;
-  real a0;
-  real<lower=0> sigma;
-  real<lower=0> tau;
+  real trend;
+  real first;
+  vector[n_basis - 1] step;
+  real<lower=0> rough;
+  real<lower=0> noise;
 }
 transformed parameters {
-  row_vector[num_basis] a;
-  vector[num_data] Y_hat;
-  a[1] = a_raw[1];
-  for (i in 2:num_basis)
-    a[i] = a[i - 1] + a_raw[i] * tau;
-  Y_hat = a0 * X + to_vector(a * B);
+  vector[n_basis] weight = cumulative_sum(append_row(first, rough * step));
 }
 model {
-  a_raw ~ normal(0, 1);
-  a0 ~ normal(0, 1);
-  tau ~ normal(0, 1);
-  sigma ~ gamma(4, 8);
-  Y ~ normal(Y_hat, sigma);
+  trend ~ normal(0, 1);
+  first ~ normal(0, 1);
+  step ~ std_normal();
+  rough ~ normal(0, 1);
+  noise ~ gamma(4, 8);
+  y ~ normal(trend * x + basis * weight, noise);
 }
