@@ -45,7 +45,10 @@ def main() -> None:
         if given.picture:
             picture(records).savefig(given.picture, dpi=120)
     elif given.out:
-        chosen = [CASES[name] for name in given.programs.split(",")]
+        names = given.programs.split(",")
+        if unknown := [name for name in names if name not in CASES]:
+            parser.error(f"there is no program {unknown[0]!r}; known are {', '.join(CASES)}")
+        chosen = [CASES[name] for name in names]
         for record in run(given.out, chosen, given.datasets, given.limit):
             furthest = next(iter(record.furthest.items()), ("", 0.0))
             print(

@@ -81,11 +81,11 @@ class Case:
         written = ast.dump(ast.parse(inspect.getsource(self.simulate)))
         return hashlib.sha256((self.code + written).encode()).hexdigest()[:12]
 
-    def dataset(self, number: int) -> Dataset:
-        """Data set `number`, from 0 on; always the same one."""
+    def dataset(self, number: int, rows: int | None = None) -> Dataset:
+        """Data set `number`, from 0 on; always the same one. `rows` are for trials."""
         way = dict(zip(_AWKWARD_AT, self.awkward, strict=True)).get(number, "")
         seed = [number, *self.name.encode()]
-        simulation = Simulation(np.random.default_rng(seed), awkward=way)
+        simulation = Simulation(np.random.default_rng(seed), rows, way)
         truth, data = self.simulate(simulation)
         if not simulation.met():
             raise ValueError(f"{self.name}: data set {number} has not become awkward: {way!r}")

@@ -20,6 +20,7 @@ __all__ = ["RECORDS", "in_turn", "read_records", "run"]
 RECORDS = "records.jsonl"
 _PATIENCE = 20  # seconds by the clock, for one of the processor, until a fit that hangs is killed
 _STACK = 12
+TESTS = Path(__file__).parents[2]
 
 
 def in_turn(cases: Iterable[Case]) -> list[Case]:
@@ -65,6 +66,7 @@ def fit_apart(case: Case, number: int, limit: int) -> Record:
             [*command, "--limit", str(limit)],
             capture_output=True,
             text=True,
+            cwd=TESTS,
             timeout=_PATIENCE * limit,
             check=False,
         )
@@ -85,5 +87,11 @@ def fit_apart(case: Case, number: int, limit: int) -> Record:
         limit=limit,
         processor_seconds=float(limit),
         verdict="unfinished" if -code == 24 or not code else "crashed",
-        reasons=[f"exit code {code}", *stack.splitlines()[:_STACK]],
+        reasons=[f"exit code {code}", *_own_frames(stack)],
     )
+
+
+def _own_frames(stack: str) -> list[str]:
+    """Of what faulthandler or an error wrote, innermost first: the library's frames, if any."""
+    lines = [line.strip() for line in stack.splitlines()]
+    return ([line for line in lines if "/stancoreset/" in line] or lines)[:_STACK]

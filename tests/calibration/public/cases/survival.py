@@ -31,7 +31,8 @@ def survival_weibull_split(s: Simulation) -> Drawn:
     dead = event == 1
     return truth, {
         "failed": int(dead.sum()), "running": int(n - dead.sum()), "D": 4,
-        "hours_failed": time[dead], "hours_running": time[~dead], "x_failed": X[dead], "x_running": X[~dead],
+        "hours_failed": time[dead], "hours_running": time[~dead], "x_failed": X[dead],
+        "x_running": X[~dead],
     }  # fmt: skip
 
 
