@@ -37,7 +37,7 @@ MOST = 6.0
 # --- programs and simulators ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", some(CASES, 8))
+@pytest.mark.parametrize("name", CASES)
 def test_a_program_is_woven(name):
     assert weave(CASES[name].code).weights
 
