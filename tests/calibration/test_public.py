@@ -39,7 +39,7 @@ MOST = 6.0
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_program_is_woven(name):
-    assert weave(CASES[name].code).weights
+    assert weave(CASES[name].code, CASES[name].obs).weights
 
 
 def test_every_program_has_a_simulator():

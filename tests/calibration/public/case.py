@@ -59,6 +59,8 @@ class Case:
         Name of each parameter → its kind, one of `KINDS_OF_PARAMETER`.
     awkward : tuple of str
         The ways in which two of the data sets are awkward.
+    obs : str, optional
+        What counts the observations, where the library asks for it.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Case:
     simulate: Simulator
     parameters: dict[str, str]
     awkward: tuple[str, str]
+    obs: str | None = None
 
     @property
     def file(self) -> Path:
@@ -93,7 +96,7 @@ class Case:
 
 
 def case(
-    kind: str, awkward: tuple[str, str], **parameters: str
+    kind: str, awkward: tuple[str, str], obs: str | None = None, **parameters: str
 ) -> Callable[[Simulator], Simulator]:
     """Register a simulator as a case named after the function.
 
@@ -108,7 +111,7 @@ def case(
         if name in CASES:
             raise ValueError(f"two cases are named {name}")
         kinds = {p: k for k, names in parameters.items() for p in names.split()}
-        CASES[name] = Case(name, kind, simulate, kinds, awkward)
+        CASES[name] = Case(name, kind, simulate, kinds, awkward, obs)
         return simulate
 
     return register

@@ -98,7 +98,7 @@ def fit_within(case: Case, number: int, limit: int) -> Record:
     resource.setrlimit(resource.RLIMIT_CPU, (int(before) + limit, hard))
     found: dict[str, Any]
     try:
-        with sc.CoresetModel(case.file) as model:
+        with sc.CoresetModel(case.file, obs=case.obs) as model:
             fit = model.fit(given.data, seed=number, show_progress=False)
             found = judged(given.truth, fit)
     except StancoresetError as error:

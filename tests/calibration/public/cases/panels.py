@@ -152,7 +152,7 @@ def panel_counts(s: Simulation) -> Drawn:
     }  # fmt: skip
 
 
-@case(KIND, ("small scale", "small scale"), coefficient="start by_reward by_error")
+@case(KIND, ("small scale", "small scale"), obs="rats", coefficient="start by_reward by_error")
 def panel_learning(s: Simulation) -> Drawn:
     trials = 20
     dogs = s.count(trials)
