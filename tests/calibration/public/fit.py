@@ -24,6 +24,8 @@ from .simulation import SPOILING
 
 __all__ = ["Record", "fit_within", "judged"]
 
+#: Bytes of memory that a fit may address: a laptop has as many, and others work beside it.
+MEMORY = 8 * 2**30
 #: Elements of a parameter that are ranked: neighbours in one fit tell little more.
 ELEMENTS = 4
 _FURTHEST = 3
@@ -94,8 +96,8 @@ def fit_within(case: Case, number: int, limit: int) -> Record:
     }
     faulthandler.register(signal.SIGXCPU, chain=True)
     before, began = _used(), time.perf_counter()
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (int(before) + limit, hard))
+    for kind, most in ((resource.RLIMIT_CPU, int(before) + limit), (resource.RLIMIT_AS, MEMORY)):
+        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
     found: dict[str, Any]
     try:
         with sc.CoresetModel(case.file, obs=case.obs) as model:

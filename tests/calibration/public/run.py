@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -71,8 +72,8 @@ def fit_apart(case: Case, number: int, limit: int) -> Record:
             check=False,
         )
         code, said, stack = ended.returncode, ended.stdout, ended.stderr
-    except subprocess.TimeoutExpired:
-        code, said, stack = 0, "", f"no answer in {_PATIENCE * limit} s by the clock"
+    except subprocess.TimeoutExpired:  # it waits for something, or starves
+        code, said, stack = -signal.SIGXCPU, "", f"no answer in {_PATIENCE * limit} s by the clock"
     lines = [line for line in said.splitlines() if line.startswith("{")]
     if lines:
         return Record(**json.loads(lines[-1]))
@@ -86,7 +87,7 @@ def fit_apart(case: Case, number: int, limit: int) -> Record:
         ranked=way not in SPOILING,
         limit=limit,
         processor_seconds=float(limit),
-        verdict="unfinished" if -code == 24 or not code else "crashed",
+        verdict="unfinished" if code == -signal.SIGXCPU else "crashed",
         reasons=[f"exit code {code}", *_own_frames(stack)],
     )
 

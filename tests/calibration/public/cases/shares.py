@@ -12,8 +12,11 @@ KIND = "beta regression"
 
 
 def shares(s: Simulation, mean: Float, phi: Float | float) -> Float:
-    """Beta numbers by mean and precision, inside (0, 1) as doubles are."""
-    return np.clip(s.rng.beta(mean * phi, (1 - mean) * phi), 1e-15, 1 - 1e-15)
+    """Beta numbers by mean and precision, none so near one that doubles are too coarse."""
+    y = s.rng.beta(mean * phi, (1 - mean) * phi)
+    if np.any((y < 1e-300) | (y > 1 - 1e-13)):
+        raise ValueError("shares are nearer to 0 or 1 than doubles tell: narrow the priors")
+    return y
 
 
 @case(
@@ -42,10 +45,10 @@ def beta_brms(s: Simulation) -> Drawn:
 @case(KIND, ("separated", "units"), coefficient="betas", shape="gammas")
 def beta_cover(s: Simulation) -> Drawn:
     n = s.count()
-    truth = {"betas": s.normal(0, 0.6, 4), "gammas": s.normal(0, 0.5, 2)}
+    truth = {"betas": s.normal(0, 0.3, 4), "gammas": s.normal(0, 0.25, 2)}
     X = np.column_stack([np.ones(n), s.design(n, 2), s.flag(n)])
     W = np.column_stack([np.ones(n), s.normal(size=n)])
-    cover = shares(s, inverse_logit(X @ truth["betas"]), np.exp(2 + W @ truth["gammas"]))
+    cover = shares(s, inverse_logit(X @ truth["betas"]), np.exp(3.5 + W @ truth["gammas"]))
     return truth, {"n": n, "p": 4, "q": 2, "cover": cover, "X": X, "W": W}
 
 
@@ -69,9 +72,10 @@ def beta_binomial_seeds(s: Simulation) -> Drawn:
     g, extract, moist = s.levels(n, blocks), s.flag(n, 0.5), s.predictor(n)
     eta = truth["a"] + truth["b"][0] * extract + truth["b"][1] * moist
     mean = inverse_logit(eta + truth["sd_block"] * truth["u"][g])
+    p = s.rng.beta(mean * truth["phi"], (1 - mean) * truth["phi"])
     sown = s.rng.integers(5, 40, n)
     return truth, {
-        "N": n, "B": blocks, "y": s.rng.binomial(sown, shares(s, mean, truth["phi"])),
+        "N": n, "B": blocks, "y": s.rng.binomial(sown, p),
         "vint1": sown, "block": g + 1, "extract_": extract, "moist": moist,
     }  # fmt: skip
 
@@ -82,8 +86,8 @@ def beta_zero_one(s: Simulation) -> Drawn:
     truth = {
         "extreme": s.normal(-0.7, 0.5, 2),
         "all_": s.normal(0, 0.5, 2),
-        "between": s.normal(0, 0.6, 2),
-        "log_precision": s.normal(1.5, 0.4),
+        "between": s.normal(0, 0.4, 2),
+        "log_precision": s.normal(2.5, 0.4),
     }
     x = s.predictor(n)
     X = np.column_stack([np.ones(n), x])

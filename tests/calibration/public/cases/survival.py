@@ -19,7 +19,7 @@ def weibull(s: Simulation, shape: float, log_rate: Float) -> Float:
 def followed(s: Simulation, time: Float, until: float) -> tuple[Float, Int]:
     """Times that end at a uniform time of follow-up, and whether the event came first."""
     end = s.rng.uniform(0.2 * until, until, len(time))
-    return np.maximum(np.minimum(time, end), 1e-9), (time <= end).astype(int)
+    return np.maximum(np.minimum(time, end), 1e-300), (time <= end).astype(int)
 
 
 @case(KIND, ("separated", "units"), coefficient="rate b", shape="wear")

@@ -13,9 +13,9 @@ parameters {
 }
 model {
   vector[n] theta = inv_logit(X * betas);
-  vector[n] zeta = exp(2 + W * gammas);
-  betas ~ normal(0, 0.6);
-  gammas ~ normal(0, 0.5);
+  vector[n] zeta = exp(3.5 + W * gammas);
+  betas ~ normal(0, 0.3);
+  gammas ~ normal(0, 0.25);
   for (i in 1:n)
     cover[i] ~ beta_proportion(theta[i], zeta[i]);
 }

@@ -14,8 +14,8 @@ model {
   real precision = exp(log_precision);
   extreme ~ normal(-0.7, 0.5);
   all_ ~ normal(0, 0.5);
-  between ~ normal(0, 0.6);
-  log_precision ~ normal(1.5, 0.4);
+  between ~ normal(0, 0.4);
+  log_precision ~ normal(2.5, 0.4);
   for (n in 1:N) {
     int at_end = paved[n] == 0 || paved[n] == 1;
     at_end ~ bernoulli_logit(extreme[1] + extreme[2] * size_[n]);
