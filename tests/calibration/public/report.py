@@ -28,6 +28,7 @@ __all__ = ["picture", "pooled", "report"]
 VERDICTS = ("certified", "corrected", "rejected", "refused", "crashed", "unfinished")
 _FURTHEST = 10
 _BINS = 10
+_SHOWN = 20  # fits, of which a distribution shows something
 
 
 def pooled(records: Iterable[Record]) -> dict[tuple[str, str], list[list[int]]]:
@@ -157,18 +158,19 @@ def picture(records: Sequence[Record]) -> Figure:
     figure = Figure(figsize=(7.0, 3.6), layout="constrained")
     axes = figure.subplots()
     found = pooled(records)
-    for kind in KINDS_OF_PARAMETER:
-        fits = found.get(("certified", kind), [])
-        if not fits:
-            continue
+    of_kind = {kind: found.get(("certified", kind), []) for kind in KINDS_OF_PARAMETER}
+    shown = {kind: fits for kind, fits in of_kind.items() if len(fits) >= _SHOWN}
+    for kind, fits in shown.items():
         ranks = np.concatenate(fits)
         below = np.searchsorted(np.sort(ranks), np.arange(DRAWS + 1), side="right") / len(ranks)
         grid = np.arange(1, DRAWS + 2) / (DRAWS + 1)
         axes.plot(grid, below - grid, label=f"{kind} ({len(ranks):,} ranks, {len(fits)} fits)")
-    fits = len(found.get(("certified", "all"), [])) or 1
+    fewest = min((len(fits) for fits in shown.values()), default=_SHOWN)
     grid = np.linspace(0, 1, DRAWS + 2)
-    band = 3.3 * np.sqrt(grid * (1 - grid) / fits)
-    axes.fill_between(grid, -band, band, color="0.9", label=f"1 in 1,000, {fits} independent ranks")
+    band = 3.3 * np.sqrt(grid * (1 - grid) / fewest)
+    axes.fill_between(
+        grid, -band, band, color="0.9", label=f"1 in 1,000 at each point, {fewest} ranks"
+    )
     axes.set_xlabel("rank of the true value, as a share")
     axes.set_ylabel("empirical less uniform")
     axes.legend(fontsize="x-small", ncols=2, loc="lower center")
