@@ -31,9 +31,9 @@ def beta_brms(s: Simulation) -> Drawn:
     n, number = s.count(), 65
     truth = {
         "b": s.normal(0, 0.5, 2),
-        "Intercept": 0.5 * s.rng.standard_t(3),
+        "Intercept": s.normal(0, 0.5),
         "phi": s.gamma(6, 0.5),
-        "sd_1": s.half_student(3, 0.4, 1),
+        "sd_1": s.half_normal(0.4, 1),
         "z_1": s.normal(size=(1, number)),
     }
     data, Xc = design_of_brms(s, n, 2)

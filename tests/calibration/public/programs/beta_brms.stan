@@ -31,10 +31,10 @@ transformed parameters {
   real lprior = 0;
   r_1_1 = (sd_1[1] * (z_1[1]));
   lprior += normal_lpdf(b | 0, 0.5);
-  lprior += student_t_lpdf(Intercept | 3, 0, 0.5);
+  lprior += normal_lpdf(Intercept | 0, 0.5);
   lprior += gamma_lpdf(phi | 6, 0.5);
-  lprior += student_t_lpdf(sd_1 | 3, 0, 0.4)
-    - 1 * student_t_lccdf(0 | 3, 0, 0.4);
+  lprior += normal_lpdf(sd_1 | 0, 0.4)
+    - 1 * normal_lccdf(0 | 0, 0.4);
 }
 model {
   if (!prior_only) {
