@@ -30,9 +30,9 @@ def shares(s: Simulation, mean: Float, phi: Float | float) -> Float:
 def beta_brms(s: Simulation) -> Drawn:
     n, number = s.count(), 65
     truth = {
-        "b": s.normal(0, 0.5, 2),
-        "Intercept": s.normal(0, 0.5),
-        "phi": s.gamma(6, 0.5),
+        "b": s.normal(0, 0.3, 2),
+        "Intercept": s.normal(0, 0.4),
+        "phi": s.gamma(12, 0.4),
         "sd_1": s.half_normal(0.4, 1),
         "z_1": s.normal(size=(1, number)),
     }

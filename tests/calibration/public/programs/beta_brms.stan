@@ -30,9 +30,9 @@ transformed parameters {
   vector[N_1] r_1_1;
   real lprior = 0;
   r_1_1 = (sd_1[1] * (z_1[1]));
-  lprior += normal_lpdf(b | 0, 0.5);
-  lprior += normal_lpdf(Intercept | 0, 0.5);
-  lprior += gamma_lpdf(phi | 6, 0.5);
+  lprior += normal_lpdf(b | 0, 0.3);
+  lprior += normal_lpdf(Intercept | 0, 0.4);
+  lprior += gamma_lpdf(phi | 12, 0.4);
   lprior += normal_lpdf(sd_1 | 0, 0.4)
     - 1 * normal_lccdf(0 | 0, 0.4);
 }
