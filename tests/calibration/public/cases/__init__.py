@@ -1,0 +1,41 @@
+"""The cases, one file for each kind of program or a few alike; importing this registers all."""
+
+from . import (
+    amounts,
+    choices,
+    counts,
+    detection,
+    doses,
+    errors,
+    groups,
+    item_response,
+    mixtures,
+    multivariate,
+    ordinal,
+    panels,
+    raters,
+    shares,
+    smooths,
+    survival,
+    zeros,
+)
+
+__all__ = [
+    "amounts",
+    "choices",
+    "counts",
+    "detection",
+    "doses",
+    "errors",
+    "groups",
+    "item_response",
+    "mixtures",
+    "multivariate",
+    "ordinal",
+    "panels",
+    "raters",
+    "shares",
+    "smooths",
+    "survival",
+    "zeros",
+]
