@@ -21,7 +21,7 @@ from stancoreset.stan import (
     weighted_program,
 )
 from stancoreset.stan.data import declared, index_words, not_finite
-from stancoreset.stan.syntax import assignments, printer, sources
+from stancoreset.stan.syntax import Names, assignments, parse, printer, sources
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
 
@@ -75,7 +75,7 @@ class Adopted:
             model=(),
             generated_quantities=(),
         )
-        return printer.program(tree).rstrip() + "\n" + self.woven.frozen_code
+        return _computed_before(printer.program(tree).rstrip() + "\n" + self.woven.frozen_code)
 
     @property
     def uses_solver(self) -> bool:
@@ -156,6 +156,36 @@ def _weighs_its_rows(program: StanProgram) -> bool:
     body = (*tree.transformed_data, *tree.transformed_parameters, *tree.generated_quantities)
     pairs = (pair for statement in body for pair in assignments(statement))
     return sizes[0] == sizes[1] and WEIGHTS not in sources(pairs, {LOG_LIK})
+
+
+def _computed_before(code: str) -> str:
+    """A program whose generated quantities only copy what transformed data compute.
+
+    Of N elements that a loop in generated quantities assigns, stanli copies the vector N times.
+    """
+    program = parse(code)
+    block = program.generated_quantities
+    if not any(isinstance(s, n.For) for s in block):
+        return code
+    names, outputs = Names(program), [s for s in block if isinstance(s, n.Decl)]
+    names.used |= {d.name for d in outputs}
+    held = {d.name: names.fresh(d.name) for d in outputs}
+
+    def renamed(node: n.Node) -> n.Node | None:
+        if isinstance(node, n.Var) and node.name in held:
+            return replace(node, name=held[node.name])
+        return None
+
+    moved = [n.transform(s, renamed) for s in block]
+    moved = [replace(s, name=held[s.name]) if isinstance(s, n.Decl) else s for s in moved]
+    copies = (replace(d, value=n.Var(held[d.name], type=d.type)) for d in outputs)
+    return printer.program(
+        replace(
+            program,
+            transformed_data=(*program.transformed_data, *moved),
+            generated_quantities=tuple(copies),
+        )
+    )
 
 
 def adopt(program: StanProgram, obs: str | None = None) -> Adopted:

@@ -160,6 +160,14 @@ class Batch:
     candidates: NDArray[np.int64]
     is_candidate: NDArray[np.bool_]
 
+    def parts(self, most: int) -> Iterator[Batch]:
+        """Cut a batch into some of at most so many groups."""
+        for start in range(0, len(self.rows), most):
+            cut = slice(start, start + most)
+            yield Batch(
+                self.rows[cut], self.weights[cut], self.candidates[cut], self.is_candidate[cut]
+            )
+
 
 def keys_of(norms: Float, rng: np.random.Generator) -> Float:
     """Gumbel keys for weighted sampling without replacement: take the k largest.

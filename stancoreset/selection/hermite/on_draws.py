@@ -44,6 +44,8 @@ __all__ = ["Candidates", "candidates_of", "groups_of_rows", "indicators", "selec
 _DRAWS = 3
 # Step that tells whether a row reads a coordinate, in standard deviations.
 _STEP = 0.5
+# Values of functions of groups that are held at once, 160 MB.
+_NUMBERS = 20_000_000
 # Size of a function that is zero, but for rounding.
 _NOTHING = 1e-10
 
@@ -214,7 +216,11 @@ def select_on_draws(
         products = gram, target, np.einsum("jsk,jsk->j", sums, sums)
         return path_of(batch, products, shares)
 
-    some = list(batches(rows.keys, rows.weights, rows.group))
+    own = blocks.widest
+    functions = common.shape[1] + own * (own + 3) // 2 + own * shared.shape[1]
+    most = max(1, _NUMBERS // (len(draws) * functions))
+    whole = batches(rows.keys, rows.weights, rows.group)
+    some = [part for batch in whole for part in batch.parts(most)]
     found = gathered(in_threads(path, some), goal, size)
     return replace(found, rows=rows.places[found.rows])
 
