@@ -62,7 +62,8 @@ class Adopted:
         the frozen variables.
         """
         frozen = "" if self.woven is None else self.woven.frozen_code
-        return replace(self.original, code=self.original.density_code.rstrip() + "\n" + frozen)
+        code = self.original.density_code.rstrip() + "\n" + frozen
+        return replace(self.original, code=_computed_before(code) if frozen else code)
 
     @cached_property
     def _without_density(self) -> str:

@@ -68,7 +68,7 @@ def test_rows_of_the_coreset(run, capsys):
     assert np.allclose(table["weight"], coreset.weights)
     assert (table["gain"] > 0).all()
     assert main(["information", str(run / "run"), "--size", "3"]) == 2
-    assert "name a file" in capsys.readouterr().err
+    assert "no file of rows is given: add one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,8 @@ def test_data_of_another_run_have_no_columns_of_its_rows(run, tmp_path, capsys):
     path.write_text(json.dumps({"N": 3, "x": [1.0, 2.0, 3.0], "y": [0.5, 1.0, 2.0]}))
     assert main(["plot", str(run), "weights", "--data", str(path)]) == 2
     size = sc.load_fit(run).coreset.n_obs
-    assert f"no two columns of {size} rows to draw on: give the data" in capsys.readouterr().err
+    words = f"other.json has 0 column(s) of {size} rows, expected at least two"
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.fit
