@@ -34,6 +34,7 @@ from stancoreset.program import (
     Session,
     few_quantities,
     impossible_rows,
+    require_known,
     with_quantities,
     without_weighted_rows,
 )
@@ -116,6 +117,7 @@ class Rounds:
         if pipeline.session.likelihood is pipeline.session:  # else what the rows see is bound
             with pipeline.stages("bind data"):
                 full.bind()
+        require_known(full, asked.seed)
         full.passes.reset()
         if isinstance(pipeline.checked, dict):  # rows on disk are not all read for a word
             for words in pipeline.session.program.told_little(pipeline.checked):

@@ -98,7 +98,6 @@ from stancoreset.program import (
     identity_table,
     in_likelihood_coordinates,
     require_identities,
-    require_known,
 )
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
@@ -399,7 +398,6 @@ class CoresetModel(Closing):
         if not folder.finished("reference"):
             with stages("check program"):
                 self._identities(require_identities, checked, seed=plan.seed)
-                require_known(self._session, checked, plan.seed)
         pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
         return Rounds(pipeline).run()
 

@@ -2,86 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import BoundModel, Float, StanData
+from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ReferenceFitError, StancoresetError
-from stancoreset.program.session import Session
+from stancoreset.rows import MAX_ROWS_PER_CHUNK, FullData
 
 __all__ = ["require_known"]
 
-# Points at which gradients are looked at, and gradients that are rounding.
-_POINTS, _ROUNDING = 2, 1e-9
-# How far a parameter is moved, and the change of a log density that shows nothing.
-_FAR, _NOTHING = 1e6, 1e-3
-# Rows that are looked at first, and then at a time; and parameters that are moved.
-_FIRST, _BLOCK, _MOVED = 1_000, 100_000, 20
-
-_Which = NDArray[np.bool_]
+# Gradients that are rounding; how far a parameter is moved then, and what shows nothing.
+_ROUNDING, _FAR, _NOTHING = 1e-9, 1e6, 1e-3
 
 
-def require_known(session: Session, checked: StanData, seed: int) -> None:
+def require_known(full: FullData, seed: int) -> None:
     """Refuse a parameter of which the log density is the same wherever it is.
 
-    Its chains would walk without end. The author's program is evaluated on some rows, and on all
-    only for parameters that these and the prior do not know. Rows on disk are not read.
+    Its chains would walk without end. Rows are read only if the prior is flat in some
+    parameter, and all of them only if a few do not know it.
+
+    Parameters
+    ----------
+    full : FullData
+    seed : int
+        Of the point at which the density is looked at.
 
     Raises
     ------
     ReferenceFitError
         It names the parameter.
     """
-    if not isinstance(checked, dict):
-        return
-    rng = np.random.default_rng([seed, 61])
-    with session.density().bind(session.no_rows(checked)) as prior:
-        names = prior.param_names
-        points = rng.uniform(-0.5, 0.5, (_POINTS, prior.n_params))
-        unknown = _unknown(prior, points, np.full(prior.n_params, True))
-    try:
-        for rows in _rows(session, checked, rng) if unknown.any() else ():
-            with session.original().bind(rows) as bound:
-                if bound.n_params != len(names):  # with fewer levels there are fewer parameters
-                    return
-                unknown = _unknown(bound, points, unknown)
-            if not unknown.any():
-                return
-    except StancoresetError:  # what is wrong with these rows a fit says better
-        return
-    if unknown.any():
-        name = names[int(np.argmax(unknown))]
+    unknown: list[str] = []
+    with suppress(StancoresetError):  # what is wrong with the rows a fit says better
+        found = _unknown(full, np.random.default_rng([seed, 61]))
+        unknown = [full.param_names[k] for k in found]
+    if unknown:
         raise ReferenceFitError(
-            f"the posterior is improper: the log density is the same with {name} at {-_FAR:g} and "
-            f"at {_FAR:g}, so that neither the prior nor any row knows it; give it a prior, or "
-            "correct the data by which it reaches the rows, such as a column that is constant"
+            f"the posterior is improper: the log density is the same with {unknown[0]} at "
+            f"{-_FAR:g} and at {_FAR:g}, so that neither the prior nor any row knows it; give it a "
+            "prior, or correct the data by which it reaches the rows, such as a column that is "
+            "constant"
         )
 
 
-def _rows(
-    session: Session, checked: Mapping[str, Any], rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
-    """A few rows, and then all of them, some at a time."""
-    program = session.program
-    n_obs = program.n_obs(checked)
-    if n_obs > _FIRST:
-        yield program.subset(checked, np.sort(rng.choice(n_obs, _FIRST, replace=False)))
-    for start in range(0, n_obs, _BLOCK):
-        yield program.subset(checked, slice(start, min(start + _BLOCK, n_obs)))
+def _unknown(full: FullData, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Coordinates of which prior and rows say nothing, wherever they are."""
+    point = rng.uniform(-0.5, 0.5, (1, full.n_params))
+    flat = np.flatnonzero(_is_flat(full.prior, point))
+    if len(flat):
+        with full.subsample(min(full.n_obs, MAX_ROWS_PER_CHUNK), rng) as few:
+            flat = flat[_is_flat(few, point)[flat]]
+    if len(flat):
+        flat = flat[_is_flat(full, point)[flat]]
+    if not len(flat):
+        return flat
+    away = _FAR * np.eye(full.n_params)[flat]
+    values = full.log_density(np.concatenate([point, point - away, point + away]))
+    same = np.abs(values[1:].reshape(2, -1) - values[0]) < _NOTHING
+    return flat[np.all(same, axis=0)]
 
 
-def _unknown(bound: BoundModel, points: Float, among: _Which) -> _Which:
-    """Parameters, `among` some, of which this log density is the same wherever they are."""
-    value, gradient = bound.log_density_gradient(points)
-    found = among & np.all(np.abs(gradient) < _ROUNDING, axis=0)
-    moved = np.flatnonzero(found)[:_MOVED]
-    found = np.zeros_like(found)
-    if not len(moved) or not np.isfinite(value[0]):
-        return found
-    away = _FAR * np.eye(bound.n_params)[moved]
-    there = bound.log_density(np.concatenate([points[0] - away, points[0] + away]))
-    found[moved] = np.all(np.abs(there.reshape(2, -1) - value[0]) < _NOTHING, axis=0)
-    return found
+def _is_flat(density: BoundModel | FullData, point: Float) -> NDArray[np.bool_]:
+    """Coordinates along which a log density does not change at a point, (P,)."""
+    return np.abs(density.log_density_gradient(point)[1][0]) < _ROUNDING
