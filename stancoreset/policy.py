@@ -171,7 +171,7 @@ class Policy:
         1.5,
         "R̂",
         "largest R̂ of short chains that may agree when they are three times as long",
-        "a choice; item response of 100 persons: 1.2 to 1.5 before longer chains agreed",
+        "a choice",
         1.0,
     )
     # Subsamples and climbs.
@@ -206,7 +206,7 @@ class Policy:
         10.0,
         "nats",
         "log likelihood minus quadratic at the end of a climb above which that is another mode",
-        "a choice: with a single mode, errors of the quadratic at ends of climbs are smaller",
+        "a choice",
     )
     # Rows.
     first_size: int = _tuned(
@@ -288,7 +288,7 @@ class Policy:
         1.25,
         "ratio",
         "factor by which longer chains exceed their estimated need",
-        "Monte-Carlo errors of short chains have a standard error of some 20 %",
+        "a choice: short chains estimate their own error badly",
         1.0,
     )
     unmixed_longer: float = _tuned(
@@ -316,7 +316,7 @@ class Policy:
         2.0,
         "ratio",
         "factor by which rows, draws and candidates increase from one round to the next",
-        "a choice: errors fall as a power of the rows",
+        "a choice",
         1.0,
     )
     patience: float = _tuned(

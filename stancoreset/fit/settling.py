@@ -144,7 +144,8 @@ class Settling:
                 self._require_near(gap, view.full)  # they are draws of all rows' posterior
             best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
             found = self._reference(view.full, best)
-            why = by_chains or f"what a {reference.label} leaves is {gap:.2g} nats"
+            left = f"the quadratic of a {reference.label} is off by {gap:.2g} nats at its draws"
+            why = by_chains or left
             return replace(found, elsewhere=reference.elsewhere, by_chains=why)
         except StancoresetError as error:
             return replace(reference, unsettled=_clause(error))

@@ -1,13 +1,14 @@
 """The ways that a default fit may go, from its reference to its verdict.
 
     reference                    rows                      verdict
-    collapsed sampler        ┐   quadratic only        ┐
-    NUTS, prior × quadratic  ┼─▶ rows group by group   ┼─▶ weights | marginals
-    Laplace fit              │   rows of all together  ┘
+    collapsed sampler        ┐   quadratic only              ┐
+    NUTS, prior × quadratic  ┼─▶ rows for each group         ┼─▶ weights | marginals
+    Laplace fit              │   rows for all parameters     ┘
     unsettled reference      ┘
-    all rows ──────────────────▶ all rows ───────────────▶ weights
+    all rows ──────────────────▶ all rows ─────────────────────▶ weights
 
-A Laplace fit that is kept has no groups, and draws that did not settle are judged by all weights.
+A Laplace fit that is kept has no groups. With a reference that did not settle, the certificate
+needs the weights of all parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ReferenceKind: TypeAlias = Literal[
     "collapsed sampler", "NUTS", "Laplace fit", "unsettled reference", "all rows"
 ]
 RowsKind: TypeAlias = Literal[
-    "quadratic only", "rows group by group", "rows of all together", "all rows", "no rows"
+    "quadratic only", "rows for each group", "rows for all parameters", "all rows", "no rows"
 ]
 VerdictKind: TypeAlias = Literal["weights", "marginals"]
 
@@ -37,7 +38,7 @@ class Way:
     Attributes
     ----------
     reference : str
-        Who made the draws at which the log likelihood is matched.
+        How the draws were made at which the log likelihood is matched.
     rows : str
         What completes the quadratic.
     verdict : str
@@ -61,7 +62,7 @@ def _is_possible(way: Way) -> bool:
     if "all rows" in (way.reference, way.rows):
         return way.reference == way.rows == "all rows" and way.verdict == "weights"
     if way.reference == "Laplace fit":
-        return way.rows != "rows group by group"
+        return way.rows != "rows for each group"
     return way.reference != "unsettled reference" or way.verdict == "weights"
 
 
@@ -93,7 +94,7 @@ def way_of(reference: Reference, coreset: Coreset | None, certificate: Certifica
 
 
 def kind_of_reference(reference: Reference, coreset: Coreset | None = None) -> ReferenceKind | str:
-    """Name who made the draws at which the log likelihood is matched."""
+    """Name how the draws were made at which the log likelihood is matched."""
     if coreset is not None and coreset.method == "all rows":
         return "all rows"
     if reference.method == "settled":
@@ -110,6 +111,6 @@ def kind_of_rows(coreset: Coreset | None) -> RowsKind:
     named: dict[str, RowsKind] = {
         "all rows": "all rows",
         QUADRATIC_ONLY: "quadratic only",
-        "local": "rows group by group",
+        "local": "rows for each group",
     }
-    return named.get(coreset.method, "rows of all together")
+    return named.get(coreset.method, "rows for all parameters")

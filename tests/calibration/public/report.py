@@ -155,23 +155,22 @@ def picture(records: Sequence[Record]) -> Figure:
     """Empirical distributions of the ranks of certified fits, less the uniform one."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
-    axes = figure.subplots()
     found = pooled(records)
     of_kind = {kind: found.get(("certified", kind), []) for kind in KINDS_OF_PARAMETER}
     shown = {kind: fits for kind, fits in of_kind.items() if len(fits) >= _SHOWN}
-    for kind, fits in shown.items():
+    figure = Figure(figsize=(2.2 * max(1, len(shown)), 2.6), layout="constrained")
+    panels = figure.subplots(1, max(1, len(shown)), sharex=True, sharey=True, squeeze=False)[0]
+    grid = np.arange(DRAWS + 2) / (DRAWS + 1)
+    for axes, (kind, fits) in zip(panels, shown.items(), strict=False):
         ranks = np.concatenate(fits)
-        below = np.searchsorted(np.sort(ranks), np.arange(DRAWS + 1), side="right") / len(ranks)
-        grid = np.arange(1, DRAWS + 2) / (DRAWS + 1)
-        axes.plot(grid, below - grid, label=f"{kind} ({len(ranks):,} ranks, {len(fits)} fits)")
-    fewest = min((len(fits) for fits in shown.values()), default=_SHOWN)
-    grid = np.linspace(0, 1, DRAWS + 2)
-    band = 3.3 * np.sqrt(grid * (1 - grid) / fewest)
-    axes.fill_between(
-        grid, -band, band, color="0.9", label=f"1 in 1,000 at each point, {fewest} ranks"
-    )
-    axes.set_xlabel("rank of the true value, as a share")
-    axes.set_ylabel("empirical less uniform")
-    axes.legend(fontsize="x-small", ncols=2, loc="lower center")
+        below = np.searchsorted(np.sort(ranks), np.arange(-1, DRAWS + 1), side="right")
+        # Ranks of one fit depend on one another: the band is that of one rank a fit.
+        band = 3.3 * np.sqrt(grid * (1 - grid) / len(fits))
+        axes.fill_between(grid, -band, band, color="0.9")
+        axes.axhline(0, color="0.6", linewidth=0.8)
+        axes.plot(grid, below / len(ranks) - grid)
+        axes.set_title(f"{kind}: {len(ranks):,} ranks, {len(fits)} fits", fontsize="small")
+        axes.set_xticks([0, 0.5, 1])
+    panels[0].set_ylabel("empirical less uniform")
+    figure.supxlabel("rank of the true value, as a share", fontsize="medium")
     return figure
