@@ -10,7 +10,6 @@ import numpy as np
 
 from stancoreset.engines.base import Float
 from stancoreset.errors import EngineError
-from stancoreset.parallel import single_threaded
 
 __all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "mode_of", "stan_init"]
 
@@ -95,7 +94,6 @@ def mode_of(
     return summit.theta
 
 
-@single_threaded
 def climb(
     density: Callable[[Float], tuple[float, Float]],
     start: Float,

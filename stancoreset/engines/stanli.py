@@ -13,7 +13,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -352,8 +351,7 @@ class StanliBound(Closing):
                 ) from None
             out[index] = values[keep]
 
-        with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(one, range(len(rows))))
+        map_rows(one, np.arange(len(rows)), self._threads)
         result, start = {}, 0
         for name in names:
             size = layout.columns[name].size

@@ -13,12 +13,13 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from stancoreset.engines import BoundModel, Float, StanData, climb
+from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.policy import Policy
 from stancoreset.program import Session, held_once, of_psi
@@ -50,9 +51,14 @@ from stancoreset.rows import (
     dependencies,
     is_sparse,
 )
-from stancoreset.selection import PAIRS, Expansion
+from stancoreset.selection import PAIRS, Coreset, Expansion
 
-__all__ = ["COLLAPSED", "collapsed_reference", "quadratic_of_likelihood"]
+__all__ = [
+    "COLLAPSED",
+    "collapsed_reference",
+    "draws_without_chains",
+    "quadratic_of_likelihood",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +73,8 @@ _RUNGS = (0.0, 3.0, 6.0)
 # Width of the ridge that holds a climb of the likelihood near its start: as a multiple of what the
 # prior says of ψ, with scales of effects at one, and at least.
 _RIDGE = 3.0
+# Smallest width of a coordinate.
+_NARROW = 1e-8
 _NONE = np.zeros(1)
 
 
@@ -131,18 +139,12 @@ class _Search:
             width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
         else:
             point, width = before.draws.mean(axis=0), before.draws.std(axis=0)
-            width = np.maximum(width, 1e-8)
-        seed = start_seed(self.seed, 1)  # of all turns, so that their noise is no move
-        inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
-        _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
-        count = self.policy.reference_draws if final else self.policy.search_draws
-        collapsed = sample_collapsed(
+            width = np.maximum(width, _NARROW)
+        collapsed = self.draw(
             density,
-            inner,
             point,
             width,
-            count,
-            seed,
+            self.policy.reference_draws if final else self.policy.search_draws,
             final=final,
             before=None if before is None else before.collapsed,
         )
@@ -152,6 +154,15 @@ class _Search:
         # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
         return _Turn(expansion, collapsed, psi, mean)
+
+    def draw(
+        self, density: PriorTimesQuadratic, point: Float, width: Float, count: int, **options: Any
+    ) -> CollapsedDraws:
+        """Draw near a point; see `sample_collapsed`."""
+        seed = start_seed(self.seed, 1)  # of all turns, so that their noise is no move
+        inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
+        _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
+        return sample_collapsed(density, inner, point, width, count, seed, **options)
 
     @property
     def held(self) -> NDArray[np.bool_]:
@@ -214,6 +225,67 @@ def collapsed_reference(
         with _sampled(whole, few, seed) as some:
             turn = _on_some(search, some, _first(search, some, rough, start), whole.n_obs)
         return _on_all(search, whole, turn, count)
+
+
+def draws_without_chains(
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    coreset: Coreset,
+    expansion: Expansion,
+    near: Float,
+    nuts: NUTS,
+    seed: int,
+    policy: Policy,
+) -> Float:
+    """Draw independently from a coreset's posterior, which is near prior × a quadratic.
+
+    The draws are resampled by what the rows add to the quadratic. The values of hyperparameters
+    are worth at least a quarter as many draws, and each serves a few draws one after the other: the
+    autocorrelation shows what they are worth, as of a Metropolis sampler.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    coreset : Coreset
+    expansion : Expansion
+        The quadratic of the log likelihood of all rows.
+    near : ndarray, shape (S, P)
+        Draws near the posterior.
+    nuts : NUTS
+        The number of chains, and the draws of each.
+    seed : int
+    policy : Policy
+
+    Returns
+    -------
+    ndarray, shape (chains, draws, P)
+
+    Raises
+    ------
+    StancoresetError
+        If no parameters are Gaussian given a few others, or importance weights cannot be trusted.
+    """
+    with (
+        _searching(session, checked, full, seed, policy) as search,
+        session.bind(checked, coreset) as bound,
+    ):
+        found = search.draw(
+            search.density(expansion),
+            near.mean(axis=0),
+            np.maximum(near.std(axis=0), _NARROW),
+            nuts.chains * nuts.draws,
+            final=True,
+            target=bound.log_density,
+            effective=nuts.chains * nuts.iter_sampling // 4,
+        )
+    _, which = np.unique(found.draws[:, ~found.inner], axis=0, return_inverse=True)
+    rank = np.random.default_rng([seed, 109]).permutation(int(which.max()) + 1)
+    order = np.argsort(rank[which.ravel()], kind="stable")
+    return found.draws[order].reshape(nuts.chains, nuts.draws, -1)
 
 
 def quadratic_of_likelihood(
@@ -526,4 +598,4 @@ def _wide(curvature: Float) -> Float:
     """Standard deviations of curvatures; one where there is none."""
     with np.errstate(invalid="ignore", divide="ignore"):
         width = 1 / np.sqrt(curvature)
-    return np.where(np.isfinite(width) & (width > 0), np.clip(width, 1e-8, 1e3), 1.0)
+    return np.where(np.isfinite(width) & (width > 0), np.clip(width, _NARROW, 1e3), 1.0)

@@ -177,7 +177,8 @@ class Rounds:
         """The evidence, if the plan has a reference or a method that is made for it."""
         pipeline, asked = self.pipeline, self.pipeline.plan
         bounded = reference_name(asked.reference) in ("gaussian_vi", "double_loop")
-        if not (asked.is_gaussian or bounded):
+        of_gaussian = asked.is_gaussian and best.coreset is None
+        if not (of_gaussian or bounded):
             return None
         with pipeline.stages("evidence"):
             return evidence_of(pipeline.session, pipeline.checked, full, best.reference)

@@ -89,16 +89,12 @@ class Settling:
     def instead_of(self, fit: Callable[[], Reference], *, collapses: bool) -> Reference:
         """Settled draws, or the reference that `fit` makes, with the reason why not.
 
-        `collapses` says whether the collapsed sampler may make them before `fit` is called. It is
-        for rows that see other values than the parameters, where a Laplace fit is far from the
-        posterior, and for effects that are parameters themselves, where there is none.
+        `collapses` says whether the collapsed sampler may make them before `fit` is called.
         """
         reason = ""
-        if collapses and (self.session.likelihood is not self.session or self._are_scaled):
+        if collapses and self.may_collapse:
             try:
-                return collapsed_reference(
-                    self.session, self.checked, self.full, self.count, self.seed, self.policy
-                )
+                return self.collapsed()
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
@@ -119,6 +115,21 @@ class Settling:
                 near = replace(near, unsettled=found.unsettled, elsewhere=found.elsewhere)
                 return near if stand_for_themselves(self.full, near, self.policy) else found
         return found
+
+    @property
+    def may_collapse(self) -> bool:
+        """Whether the collapsed sampler is for this program.
+
+        It is for rows that see other values than the parameters, where a Laplace fit is far from
+        the posterior, and for effects that are parameters themselves, where there is none.
+        """
+        return self.session.likelihood is not self.session or self._are_scaled
+
+    def collapsed(self) -> Reference:
+        """Independent draws of prior × quadratic, by turns."""
+        return collapsed_reference(
+            self.session, self.checked, self.full, self.count, self.seed, self.policy
+        )
 
     def _from_likelihood(self, by_chains: str) -> Reference:
         """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""

@@ -28,6 +28,7 @@ from stancoreset.engines import (
 )
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.fit.all_rows import all_rows, stand_for_themselves
+from stancoreset.fit.collapsing import draws_without_chains
 from stancoreset.fit.controlled import ControlledSelection, require_equal
 from stancoreset.fit.in_the_loop import draws_of, select_in_the_loop
 from stancoreset.fit.lengths import (
@@ -168,20 +169,26 @@ class Pipeline:
             else:
                 reference = like.reference if like else self.reference(full)
             self._keep("reference", reference)
-        coreset = None if self.plan.is_gaussian else folder.found("coreset")
-        if coreset is None and not self.plan.is_gaussian:
+        # Draws of a Gaussian belong to no coreset.
+        completes = not self.plan.is_gaussian or _is_collapsed(reference)
+        coreset = folder.found("coreset") if completes else None
+        if completes and coreset is None:
             coreset = like.coreset if like else self._described(here.coreset(full, reference))
             self._keep("coreset", coreset)
         judge = Certifier(self.session, self.checked, coreset, (reference, *self.earlier))
         posterior, native = folder.found("posterior"), None
         if posterior is None:
-            if coreset is None:
-                result = self.draw(reference)
+            if self.plan.is_gaussian:
+                result = self.draw(full, reference, coreset)
             else:
-                result = self.sample(reference, coreset, None if like is None else like.known)
+                assert coreset is not None
+                if like is None or like.round.n_transitions:
+                    result = self.sample(reference, coreset, None if like is None else like.known)
+                else:
+                    result = self.without_chains(full, reference, coreset)
                 if like is None:
                     self._compare_with_all_rows(full, reference, result)
-                    result, sounder = self._sound(result, judge, reference, coreset)
+                    result, sounder = self._sound(full, result, judge, reference, coreset)
                     if sounder is not reference:
                         self.folder.replace("reference", reference := sounder)
             native = result.native
@@ -217,7 +224,9 @@ class Pipeline:
         if plan.is_gaussian:
             self.session.require_one_to_one()
         # The user's draws, and those of an earlier round, are where they should be.
-        settles = self._controls and isinstance(plan.reference, str) and not plan.is_gaussian
+        settles = self._controls and isinstance(plan.reference, str)
+        if plan.is_gaussian:  # two of its references are Gaussians that were asked for
+            settles = settles and plan.reference == "laplace"
         without = settles and self._without_draws(full)
         # Every draw is a pass over all rows, those on disk are read for it. The draws can grow:
         # series need none, and the little that a quadratic leaves needs few.
@@ -226,7 +235,7 @@ class Pipeline:
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
         count = asked or initial_draws(plan.size, plan.policy, few=few)
         with self.stages("reference", total=count) as tick:
-            if settles and self.source is None:
+            if settles and self.source is None and not plan.is_gaussian:
                 self._foresee(full.n_params)
 
             def fit() -> Reference:
@@ -245,7 +254,12 @@ class Pipeline:
                 count,
                 plan.policy,
             )
-            return settling.instead_of(fit, collapses=plan.reference == "laplace")
+            if not plan.is_gaussian:
+                return settling.instead_of(fit, collapses=plan.reference == "laplace")
+            if settling.may_collapse:
+                with suppress(StancoresetError):
+                    return settling.collapsed()
+            return fit()
 
     def _foresee(self, dimensions: int) -> None:
         """Say early if chains will take long, by the time of a gradient without rows."""
@@ -454,7 +468,7 @@ class Pipeline:
 
     def _without_candidates(self, view: LikelihoodView, expansion: Expansion) -> Coreset | None:
         """The quadratic alone, or rows selected group by group; None if rows must be projected."""
-        if self._stands_alone(view, expansion):
+        if self.plan.is_gaussian or self._stands_alone(view, expansion):
             return self._quadratic_only(view, expansion)
         self.plan.warn_of_groups(view.reference.gaussian.blocks)
         if not self._selects_locally(view):
@@ -742,19 +756,33 @@ class Pipeline:
         return not fixed and near is not None and near.shape[1] <= DENSE_PARAMETERS
 
     def _sound(
-        self, result: SampleResult, judge: Certifier, reference: Reference, coreset: Coreset
+        self,
+        full: FullData,
+        result: SampleResult,
+        judge: Certifier,
+        reference: Reference,
+        coreset: Coreset,
     ) -> tuple[SampleResult, Reference]:
         """Chains that a certificate may accept, as far as further ones help.
 
         No row is read for chains that diverge, or whose Monte-Carlo errors alone exceed what is
-        promised: they are followed by chains of smaller steps, where that costs little, and by
-        longer ones. The reference remembers that its chains diverge.
+        promised: they are followed by independent draws, where the collapsed sampler has them; else
+        by chains of smaller steps, where that costs little, and by longer ones. The reference
+        remembers that its chains diverge.
         """
-        plan, nuts, longer = self.plan, self.plan.nuts, 1.0
+        plan, nuts, longer, independent = self.plan, self.plan.nuts, 1.0, False
         for turn in range(plan.policy.repeats * plan.refines):
             chains = judge.chains(self._container(result, coreset))
             left = max_lengthening(longer * nuts.chains * nuts.iter_sampling, plan.policy)
             more = lengthening(chains.longer, left, plan.policy)
+            if chains.diverge or more > 1:
+                # What chains are worth says nothing of independent draws.
+                times = longer * more if independent else 1.0
+                drawn = self._instead_of_chains(full, reference, coreset, times, chains.posterior)
+                if drawn is not None:
+                    self.stages.note("Independent draws, for chains that diverge or are too short")
+                    result, longer, independent = drawn, times, True
+                    continue
             if (
                 chains.diverge
                 and not reference.diverged
@@ -780,15 +808,60 @@ class Pipeline:
             result = here.sample(reference, coreset, chains.known)
         return result, reference
 
+    def _instead_of_chains(
+        self,
+        full: FullData,
+        reference: Reference,
+        coreset: Coreset,
+        longer: float,
+        posterior: Any,
+    ) -> SampleResult | None:
+        """So many times the draws asked for, by the collapsed sampler; None if it has none.
+
+        It has none of selected rows, nor files of chains.
+        """
+        plan = self.plan
+        if coreset.method != QUADRATIC_ONLY or not _is_collapsed(reference):
+            return None
+        if plan.engine_output_dir is not None:
+            return None
+        nuts = lengthened(plan.nuts, longer, posterior, plan.policy, warmer=False)
+        here = replace(self, plan=replace(plan, nuts=nuts))
+        with suppress(StancoresetError):
+            return here.without_chains(full, reference, coreset)
+        return None
+
     def keeps_metric(self, reference: Reference, known: PreviousChains) -> bool:
         """Whether chains know their metric from those that are `known`: no warm-up finds it."""
         return self.plan.nuts.iter_warmup is None and self.near(reference, known) is not None
 
-    def draw(self, reference: Reference) -> SampleResult:
-        """Draw from the reference's Gaussian, as many as NUTS would."""
+    def draw(self, full: FullData, reference: Reference, coreset: Coreset | None) -> SampleResult:
+        """Draw as many as NUTS would: from a quadratic's posterior, or the reference's Gaussian."""
+        if coreset is not None:
+            return self.without_chains(full, reference, coreset)
         nuts, plan = self.plan.nuts, self.plan
         with self.stages("sample"):
             return self.session.gaussian_draws(self.checked, reference, nuts, plan.seed)
+
+    def without_chains(
+        self, full: FullData, reference: Reference, coreset: Coreset
+    ) -> SampleResult:
+        """Draw independently from the posterior of a quadratic, by the collapsed sampler."""
+        started, plan, session = time.perf_counter(), self.plan, self.session
+        with self.stages("sample"):
+            view = in_likelihood_coordinates(session, self.checked, full, reference)
+            draws = draws_without_chains(
+                session,
+                self.checked,
+                full,
+                coreset,
+                self.expansion(view),
+                reference.draws,
+                plan.nuts,
+                plan.seed,
+                plan.policy,
+            )
+            return session.independent(self.checked, draws, plan.seed, started)
 
     def certify(self, judge: Certifier, posterior: Any) -> Certificate:
         """Certify the posterior on the full data."""
@@ -841,6 +914,11 @@ class Pipeline:
             draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
+
+
+def _is_collapsed(reference: Reference) -> bool:
+    """Whether a reference consists of the collapsed sampler's draws."""
+    return reference.method == SETTLED and not reference.by_chains
 
 
 def steps_in(dimensions: int) -> float:

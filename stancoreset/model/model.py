@@ -76,6 +76,7 @@ from stancoreset.fit import (
     series_of,
 )
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
+from stancoreset.parallel import one_blas_thread, single_threaded
 from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo, card
 from stancoreset.posterior.arviz import Container, Posterior, import_all, variables_of
 from stancoreset.program import (
@@ -292,10 +293,13 @@ class CoresetModel(Closing):
             model in the loop: they draw from the coreset's own posterior as it changes, and the
             reference only starts their chains. (If no reference can be found, ``"coreset_mcmc"``
             and methods with ``sampler="nuts"`` do without one.) ``"gaussian"`` selects no rows and
-            runs no NUTS: its draws are those of the reference (``"laplace"``, ``"gaussian_vi"`` or
-            ``"double_loop"``), as many as NUTS would make, and the certificate weights them on the
-            full data. This is the shortest way to a certified answer if the posterior is nearly
-            Gaussian, which the report of an ordinary fit says. Such a fit has no `coreset`.
+            runs no NUTS: its independent draws, as many as NUTS would make, are weighted on all
+            rows by the certificate. Where effects and coefficients are Gaussian given a few scales,
+            they are draws of the prior times a quadratic by the collapsed sampler, and the coreset
+            is that quadratic; elsewhere they are those of a Gaussian (of ``reference="laplace"``,
+            ``"gaussian_vi"`` or ``"double_loop"``), and such a fit has no `coreset`. This is the
+            shortest way to a certified answer if rows add little to it, which the report of an
+            ordinary fit says.
         reference : {"laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"}, draws
             First approximation of the posterior; the log likelihood is matched where it has mass.
             ``"laplace"``: a Gaussian at the mode. ``"gaussian_vi"``: the Gaussian with the highest
@@ -399,8 +403,10 @@ class CoresetModel(Closing):
             with stages("check program"):
                 self._identities(require_identities, checked, seed=plan.seed)
         pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
-        return Rounds(pipeline).run()
+        with one_blas_thread():  # threads share out rows and chains
+            return Rounds(pipeline).run()
 
+    @single_threaded
     def merge(
         self,
         parts: Sequence[Any],
@@ -546,6 +552,7 @@ class CoresetModel(Closing):
         """
         return self._session.read(data)
 
+    @single_threaded
     def reference(
         self,
         data: Data,
@@ -614,6 +621,7 @@ class CoresetModel(Closing):
         seed: int = 0,
     ) -> HermiteProjection: ...
 
+    @single_threaded
     def project(
         self,
         data: Data,
@@ -686,6 +694,7 @@ class CoresetModel(Closing):
             require_series(view.no_series())
         return view, view.expansion(exact=exact)
 
+    @single_threaded
     def add_control_variate(
         self,
         data: Data,
@@ -729,6 +738,7 @@ class CoresetModel(Closing):
         selection = ControlledSelection(view.session, checked, view.full, expansion)
         return selection.completed(replace(coreset, control=None), view.reference)
 
+    @single_threaded
     def sample(
         self,
         data: Data,
@@ -808,6 +818,7 @@ class CoresetModel(Closing):
         labels = self._session.labels(checked, Labels.given(coords, dims))
         return self._session.container(result, coreset, provenance, labels)
 
+    @single_threaded
     def certify(
         self,
         data: Data,
@@ -902,6 +913,7 @@ class CoresetModel(Closing):
             self._session, self._adopted.original, self.read(data), posterior, draws, weights
         )
 
+    @single_threaded
     def loo(
         self,
         data: Data,
@@ -1107,6 +1119,7 @@ class CoresetModel(Closing):
             seed=seed,
         )
 
+    @single_threaded
     def information(
         self,
         rows: Data,
@@ -1167,6 +1180,7 @@ class CoresetModel(Closing):
         asked = _asked(fit, replicated, draws, seed)
         return information(self._session, self._adopted.original, rows, fit, asked)
 
+    @single_threaded
     def design(
         self,
         rows: Data,

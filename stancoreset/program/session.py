@@ -781,14 +781,22 @@ class Session:
         """Independent draws of a Gaussian reference, in as many chains as NUTS would run."""
         started = time.perf_counter()
         rng = np.random.default_rng([seed, 37])
-        shape = nuts.chains, nuts.draws
-        draws = reference.gaussian.draw(shape[0] * shape[1], rng)
+        draws = reference.gaussian.draw(nuts.chains * nuts.draws, rng)
+        shaped = draws.reshape(nuts.chains, nuts.draws, -1)
+        return self.independent(checked, shaped, seed, started)
+
+    def independent(
+        self, checked: StanData, unconstrained: Float, seed: int, started: float
+    ) -> SampleResult:
+        """Draws that no sampler made, (chains, draws, P), as the result of one."""
+        shape = unconstrained.shape[:2]
+        draws = unconstrained.reshape(shape[0] * shape[1], -1)
         full = self.full_data(checked)
         values = {**full.prior.constrain(draws), **self._transformed(checked, draws)}
         return SampleResult(
             variables={name: v.reshape(*shape, *v.shape[1:]) for name, v in values.items()},
             stats={},
-            unconstrained=draws.reshape(*shape, -1),
+            unconstrained=unconstrained,
             seconds=time.perf_counter() - started,
             settings={"chains": shape[0], "iter_sampling": shape[1], "seed": seed},
         )

@@ -7,13 +7,16 @@
     unsettled reference      ┘
     all rows ──────────────────▶ all rows ─────────────────────▶ weights
 
+Draws are NUTS' on the coreset. Where the collapsed sampler found the quadratic, which stands alone,
+its independent draws take their place if chains diverge or would have to be longer.
+
 A Laplace fit that is kept has no groups. With a reference that did not settle, the certificate
 needs the weights of all parameters.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from stancoreset.posterior import Certificate
@@ -29,6 +32,7 @@ RowsKind: TypeAlias = Literal[
     "quadratic only", "rows for each group", "rows for all parameters", "all rows", "no rows"
 ]
 VerdictKind: TypeAlias = Literal["weights", "marginals"]
+SamplerKind: TypeAlias = Literal["NUTS", "independent draws"]
 
 
 @dataclass(frozen=True, order=True)
@@ -44,15 +48,17 @@ class Way:
     verdict : str
         What the certificate judges: importance weights of all parameters together, or the
         marginals of hundreds of them.
+    sampler : str
+        What made the draws, which is no way of its own.
     """
 
     reference: ReferenceKind | str
     rows: RowsKind
     verdict: VerdictKind
+    sampler: SamplerKind = field(default="NUTS", compare=False)
 
     def __str__(self) -> str:
-        draws = () if self.rows == "no rows" else ("NUTS",)
-        return " → ".join((self.reference, self.rows, *draws, self.verdict))
+        return " → ".join((self.reference, self.rows, self.sampler, self.verdict))
 
 
 def _is_possible(way: Way) -> bool:
@@ -83,13 +89,14 @@ def way_of(reference: Reference, coreset: Coreset | None, certificate: Certifica
     ----------
     reference : Reference
     coreset : Coreset or None
-        None for ``method="gaussian"``, which selects no rows and runs no NUTS.
+        None for draws of a Gaussian, with ``method="gaussian"``.
     certificate : Certificate
     """
     return Way(
         kind_of_reference(reference, coreset),
         kind_of_rows(coreset),
         "marginals" if certificate.by_marginals else "weights",
+        "NUTS" if certificate.n_transitions else "independent draws",
     )
 
 

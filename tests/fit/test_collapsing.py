@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 from agreement import assert_agree, of_draws
 from problems import GROUPED_CODE, grouped_data
 from seeds import reseeded
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import stancoreset as sc
 from stancoreset.fit.collapsing import COLLAPSED, collapsed_reference
@@ -38,6 +41,30 @@ def test_independent_draws_are_draws_of_the_posterior():
     assert not found.by_chains
     # What the quadratic leaves has a spread of 0.3 at most, and no mean moves by more of its sds.
     assert_agree(*(of_draws(d, "b", "sd_1", "z_1") for d in (ours, everything)), within=0.3)
+
+
+@pytest.mark.fit
+def test_a_fit_has_linear_algebra_in_one_thread(caplog):
+    """Thousands of small factorisations wait for threads else; seen where the sampler logs."""
+    data, _ = grouped_data(8, 1_000)
+    threads = set()
+
+    class Seen(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            threads.update(b["num_threads"] for b in threadpool_info() if b["user_api"] == "blas")
+
+    log, seen = logging.getLogger("stancoreset.reference.collapsed.sampler"), Seen()
+    log.addHandler(seen)
+    try:
+        with (
+            caplog.at_level(logging.DEBUG, log.name),
+            threadpool_limits(2, user_api="blas"),
+            sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model,
+        ):
+            model.fit(data, method="gaussian", seed=1, max_rounds=1, show_progress=False)
+    finally:
+        log.removeHandler(seen)
+    assert threads == {1}
 
 
 @pytest.mark.cmdstan

@@ -88,7 +88,7 @@ def rows(monkeypatch) -> Iterator[Coreset]:
     for answers in itertools.product(YES_OR_NO, repeat=len(decisions)):
         is_so = SimpleNamespace(**dict(zip(decisions, answers, strict=True)))
         here: Any = SimpleNamespace(
-            plan=SimpleNamespace(warn_of_groups=lambda _: None),
+            plan=SimpleNamespace(warn_of_groups=lambda _: None, is_gaussian=False),
             stages=lambda _: SimpleNamespace(__enter__=None, __exit__=None),
             _stands_alone=lambda *_, so=is_so: so.alone,
             _selects_locally=lambda *_, so=is_so: so.grouped,

@@ -9,6 +9,7 @@ m(h), which resampling mends.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +37,8 @@ _SEARCH, _FINAL = (2, 15, 10), (3, 40, 25)
 _KHAT, _EFFECTIVE, _EVEN = 0.7, 10.0, 0.5
 # Effective draws for each hyperparameter from which its next draws start.
 _KNOWN = 10.0
+# Further stages, of as many draws as are to be effective, in which a share of ¼ is enough.
+_FURTHER = 4
 # Largest standard deviation, in nats, of the part of f that is not quadratic in u.
 _REMAINDER = 0.7
 
@@ -77,6 +80,8 @@ def sample_collapsed(
     *,
     final: bool = False,
     before: CollapsedDraws | None = None,
+    target: Callable[[Float], Float] | None = None,
+    effective: int = 0,
 ) -> CollapsedDraws:
     """Draw independently from prior × quadratic.
 
@@ -94,6 +99,11 @@ def sample_collapsed(
         Whether the draws are a reference, or show where the next quadratic belongs.
     before : CollapsedDraws, optional
         Draws of a similar quadratic, whose h are where these are.
+    target : callable, optional
+        Log density (S, P) → (S,) near prior × quadratic, of which the draws are to be: they are
+        resampled by the ratio of the two densities.
+    effective : int
+        Of `final` draws the least number of effective draws of h.
 
     Raises
     ------
@@ -115,7 +125,9 @@ def sample_collapsed(
         known = None
         if before is not None and np.array_equal(before.inner, inner):
             known = before.hyperparameters
-        found = _hyperparameters(conditional, point[~inner], known, rng, final=final)
+        found = _hyperparameters(
+            conditional, point[~inner], known, rng, final=final, effective=effective
+        )
         which = found.resample(count, rng)
     else:
         which = np.zeros(count, dtype=np.intp)
@@ -134,7 +146,7 @@ def sample_collapsed(
         draws.append(here)
         left.append(of_quadratic)
     theta = np.concatenate(draws)
-    left_over = density.log_density(theta) - np.concatenate(left)
+    left_over = (target or density.log_density)(theta) - np.concatenate(left)
     spread = float(np.std(left_over))
     _log.debug("what is not quadratic in u has a standard deviation of %.3g", spread)
     even = not spread <= _REMAINDER
@@ -156,6 +168,7 @@ def _hyperparameters(
     rng: np.random.Generator,
     *,
     final: bool,
+    effective: int,
 ) -> WeightedDraws:
     """Weighted draws of h, from their mode or near those that are known."""
     size = len(start)
@@ -177,13 +190,14 @@ def _hyperparameters(
         _log.debug("mode %s, mean %s, ESS %.0f", mode.round(2), found.mean.round(2), found.ess)
         return found
     enough = _stages(_FINAL, size)
+    further = (effective,) * _FURTHER if effective else enough
     found = sample_by_importance(
         conditional.log_marginal,
         mode,
         cov,
-        enough + enough,
+        enough + further,
         rng,
-        lambda found: len(found.points) >= sum(enough) and sound(found),
+        lambda found: len(found.points) >= sum(enough) and sound(found) and found.ess >= effective,
     )
     _log.debug(
         "%d hyperparameters, mode %s: ESS %.0f of %d, k̂ %.2f",
@@ -193,11 +207,11 @@ def _hyperparameters(
         len(found.points),
         found.khat,
     )
-    if not sound(found):
+    if not (sound(found) and found.ess >= effective):
         raise ReferenceFitError(
             f"importance weights of {size} hyperparameters have k̂ {found.khat:.2f} and an "
             f"effective number of {found.ess:.0f}, expected at most {_KHAT:g} and at least "
-            f"{_EFFECTIVE * size:.0f}"
+            f"{max(effective, _EFFECTIVE * size):.0f}"
         )
     return found
 
