@@ -199,7 +199,10 @@ class Rounds:
         with pipeline.stages("quantities"):
             session.release_rows()  # all of which are bound once more
             return with_quantities(
-                posterior, original, engine, checked, names, seed=asked.seed, labels=pipeline.labels
+                *(posterior, original, engine, checked, names),
+                obs=obs,
+                seed=asked.seed,
+                labels=pipeline.labels,
             )
 
     def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:

@@ -16,6 +16,7 @@ from stancoreset.engines import (
     Float,
     StanData,
     agreement,
+    compile_controlled,
     embedded,
 )
 from stancoreset.errors import StancoresetError
@@ -61,7 +62,7 @@ def choose_passes(
     if engine.capabilities.in_process or other is None:
         return Passes()
     try:
-        passes = other.compile(controlled.code, name=chosen.name, log_lik=program.log_lik)
+        passes = compile_controlled(other, program, controlled)
         apart = _apart(chosen, passes, program, controlled, data)
     except StancoresetError as error:  # if the engine refuses it too, it will raise again
         why = str(error).splitlines()[0].rstrip(".")

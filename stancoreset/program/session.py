@@ -25,6 +25,7 @@ from stancoreset.engines import (
     SampleResult,
     StanData,
     chain_bars,
+    compile_controlled,
     controlled_for,
     embedded,
     initial_points,
@@ -366,9 +367,7 @@ class Session:
 
     @cached_property
     def _compiled(self) -> Compiled:
-        return self.engine.compile(
-            self.controlled.code, name=self.program.program.name, log_lik=self.program.log_lik
-        )
+        return compile_controlled(self.engine, self.program, self.controlled)
 
     def original(self) -> Compiled:
         """The author's program, without generated quantities, compiled by NUTS' engine."""
