@@ -21,11 +21,11 @@ def controlled_for(
 
 
 def compile_controlled(
-    engine: Engine, weighted: WeightedProgram, controlled: Controlled
+    engine: Engine, weighted: WeightedProgram, controlled: Controlled, at_once: bool = True
 ) -> Compiled:
-    """Compile a controlled program, with statements about all rows where that is faster."""
+    """Compile a controlled program; with `at_once`, in statements about all rows if faster."""
     code = controlled.code
-    if engine.capabilities.in_process:
+    if at_once and engine.capabilities.in_process:
         code = with_whole_loops(code, weighted.obs)
     return engine.compile(code, name=weighted.program.name, log_lik=weighted.log_lik)
 

@@ -180,10 +180,9 @@ class _Loop:
 
     def transformed_data(self) -> list[n.Stmt]:
         """What data determine: containers, and the loop that fills them."""
-        return self.containers and [
-            *self.containers,
-            replace(self.loop, body=n.Block(tuple(self.by_row))),
-        ]
+        if not self.containers:
+            return []
+        return [*self.containers, replace(self.loop, body=n.Block(tuple(self.by_row)))]
 
     # ---- statements ---------------------------------------------------------------------
 
@@ -253,7 +252,8 @@ class _Loop:
     def branches(self, s: n.If, place: _Place) -> list[n.Stmt]:
         if not self.is_known(s.condition):
             raise DoesNotApplyError
-        found, rows = [], []
+        found: list[n.Stmt] = []
+        rows: list[n.Block | None] = []
         for branch in (s.yes, s.no):
             if branch is None:
                 rows.append(None)
@@ -326,7 +326,7 @@ class _Loop:
 
     def entry(self, e: n.Expr, place: _Place) -> n.Expr:
         """The vector of all rows of a scalar; what all rows share stays a scalar."""
-        if e.type not in _SCALARS:
+        if e.type not in _SCALARS or not _is_computed(e):
             raise DoesNotApplyError
         if self.is_known(e) and not self.is_shared(e):
             return self.column(e, place)
