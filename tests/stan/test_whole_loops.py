@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit, log_expit, logsumexp
@@ -59,7 +61,7 @@ def program(body: str) -> str:
     return HEAD + f"  real total = 0;\n  for (i in 1:N) {{ {body} }}\n  target += total;\n}}\n"
 
 
-def data(rows: int = 57, seed: int = 0) -> dict[str, object]:
+def data(rows: int = 57, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     visits, sites = 3, 4
     v = rng.integers(-1, 2, (rows, visits))

@@ -268,8 +268,9 @@ class _Loop:
             found += new
             rows.append(n.Block(tuple(mine)))
         yes, no = rows
-        if (yes is not None and yes.body) or (no is not None and no.body):
-            self.by_row.append(replace(s, yes=yes, no=no if no is None or no.body else None))
+        if any(branch is not None and branch.body for branch in rows):
+            no = no if no is None or no.body else None
+            self.by_row.append(replace(s, yes=yes or n.Block(()), no=no))
         return [n.Block(tuple(found))] if any(isinstance(x, n.Decl) for x in found) else found
 
     def _place_of(self, e: n.Expr) -> int:
