@@ -121,7 +121,7 @@ def test_jobs_beyond_a_limit_end_and_the_others_go_on(
     assert table["state"].tolist() == ["done"] * 3
     assert table["attempts"].tolist() == [2, 1, 2]
     assert (work / table.index[1] / "report.json").stat().st_mtime_ns == before
-    once = sc.run_batch(written(place, jobs.format("", "")), place / "once")
+    once = sc.run_batch(written(place, "[[jobs]]\nsize = 9\n"), place / "once")
     for name in once.index:
         draws = [
             np.asarray(arviz.variables_of(sc.load_fit(folder / name).posterior)["mu"])
