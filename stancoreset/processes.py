@@ -174,6 +174,23 @@ def is_alive(pid: int, birth: str | None) -> bool:
     return True
 
 
+def memory_of_group(leader: int) -> float | None:
+    """Bytes of memory that the processes of a group hold; None without /proc.
+
+    Pages that several of them share are counted for each.
+    """
+    total, known = 0.0, False
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        known = True
+        if int(fields[2]) == leader:
+            total += float(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    return total if known else None
+
+
 def _status(pid: int) -> tuple[str, str] | None:
     """State and start time, in ticks since the system's start; None without /proc."""
     try:

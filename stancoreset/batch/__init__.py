@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from stancoreset.batch.live import Live
 from stancoreset.batch.run import run_and_tell, run_batch
+from stancoreset.batch.summary import told_errors
 
-__all__ = ["Live", "run_and_tell", "run_batch"]
+__all__ = ["Live", "run_and_tell", "run_batch", "told_errors"]

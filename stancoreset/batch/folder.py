@@ -147,7 +147,7 @@ class WorkFolder:
         return history(self.journal(job))
 
     def state(self, job: Job) -> str:
-        """``"done"``, ``"failed"``, ``"begun"`` or ``"new"``.
+        """``"done"``, ``"begun"``, ``"new"``, or one of `ENDED`, such as ``"failed"``.
 
         A job is done if its run is complete, unless its settings or input files have
         changed since, which only running it can tell.
@@ -158,5 +158,5 @@ class WorkFolder:
         if past.key != job.key:
             return "begun"
         if past.error is not None:
-            return "failed"
+            return past.state
         return "done" if is_complete(self.of(job)) else "begun"

@@ -14,8 +14,10 @@ from stancoreset.files import content_key
 from stancoreset.rows.tables import data_files
 
 __all__ = [
+    "ENDED",
     "FULL_SETTINGS",
     "Job",
+    "Limits",
     "default_settings",
     "files_of",
     "fit_settings",
@@ -27,8 +29,40 @@ __all__ = [
 
 #: Settings of a fit that also apply to NUTS on the full data.
 FULL_SETTINGS = ("seed", "inits", *NUTS.names(), "engine_output_dir", "coords", "dims")
+#: States of jobs that have passed a limit.
+OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
+#: States of jobs that ended without a result.
+ENDED = ("failed", OUT_OF_TIME, OUT_OF_MEMORY)
 # Settings that the batch decides itself.
 _NOT_SETTINGS = ("show_console", "refresh")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest time and memory of a job: seconds by the clock, and GB; None without a limit.
+
+    >>> Limits(seconds=60).passed(61.0, 0.5)[0]
+    'out of time'
+    """
+
+    seconds: float | None = None
+    gigabytes: float | None = None
+
+    def passed(self, seconds: float, gigabytes: float) -> tuple[str, str]:
+        """The state of a job that has passed a limit, and what to do; empty if it has not."""
+        if self.seconds is not None and seconds > self.seconds:
+            return OUT_OF_TIME, (
+                f"the job had run for {seconds:.0f} s and time_limit is {self.seconds:g} s; raise "
+                "time_limit, or give it max_seconds or a lower max_rounds, and continue with "
+                "--retry, which keeps finished stages"
+            )
+        if self.gigabytes is not None and gigabytes > self.gigabytes:
+            return OUT_OF_MEMORY, (
+                f"the job's processes held {gigabytes:.2f} GB and memory_limit is "
+                f"{self.gigabytes:g} GB; raise memory_limit, or leave the rows on disk (columns), "
+                "and continue with --retry, which keeps finished stages"
+            )
+        return "", ""
 
 
 @dataclass(frozen=True)
@@ -38,7 +72,7 @@ class Job:
     `data` and `settings` are arguments of `CoresetModel.fit` (or ``sample``). If `data` name files,
     folders or patterns of rows, `columns` is the path of the file that maps their columns to
     variables. `thinned` is the number of weighted draws to keep beside all, and `full` the name of
-    the job that runs NUTS on the full data for comparison.
+    the job that runs NUTS on the full data for comparison. `limits` end a job and change no result.
     """
 
     name: str
@@ -51,6 +85,7 @@ class Job:
     thinned: int | None = None
     full: str | None = None
     kind: str = "fit"
+    limits: Limits = field(default_factory=Limits, compare=False)
 
     @property
     def key(self) -> str:

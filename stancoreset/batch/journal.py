@@ -23,8 +23,8 @@ class History:
     """The contents of a job's journal.
 
     `key` is `Job.key` at the last start, `seconds` the time of each stage in the last attempt that
-    computed it, `computed` the attempt and name of every finished stage, and `error` that of the
-    last attempt, if it failed.
+    computed it, `computed` the attempt and name of every finished stage, `error` that of the last
+    attempt, if it failed, and `state` how it did: ``"failed"``, or the limit that it passed.
     """
 
     attempts: int = 0
@@ -32,6 +32,7 @@ class History:
     seconds: Mapping[str, float] = field(default_factory=dict)
     computed: tuple[tuple[int, str], ...] = ()
     error: str | None = None
+    state: str = "failed"
 
 
 def append(path: Path, event: str, **values: Any) -> None:
@@ -53,7 +54,7 @@ def _last_byte(stream: Any) -> bytes:
 
 def history(path: Path) -> History:
     """Read a journal; a missing one is empty."""
-    attempts, key, error = 0, "", None
+    attempts, key, error, state = 0, "", None, "failed"
     seconds: dict[str, tuple[int, float]] = {}
     computed: list[tuple[int, str]] = []
     for event in _events(path):
@@ -68,11 +69,11 @@ def history(path: Path) -> History:
             seconds[name] = (attempts, so_far + float(event["seconds"]))
             computed.append((attempts, name))
         elif kind == "failed":
-            error = str(event.get("error", ""))
+            error, state = str(event.get("error", "")), str(event.get("state", "failed"))
         elif kind == "done":
             error = None
     times = {name: value for name, (_, value) in seconds.items()}
-    return History(attempts, key, times, tuple(computed), error)
+    return History(attempts, key, times, tuple(computed), error, state)
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

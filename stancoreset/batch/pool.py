@@ -24,7 +24,7 @@ from stancoreset.batch.job import Job
 from stancoreset.batch.journal import append
 from stancoreset.errors import OutputError
 from stancoreset.parallel import THREADS_VARIABLE, available_cores
-from stancoreset.processes import end_tree, leading_a_group
+from stancoreset.processes import end_tree, leading_a_group, memory_of_group
 
 __all__ = ["Event", "run_jobs"]
 
@@ -130,6 +130,11 @@ def run_jobs(
                 elif worker.job is None:
                     workers.remove(worker)
                     _end(worker)
+            for worker in [*workers]:
+                state, why = _passed(worker)
+                if state:
+                    workers.remove(worker)
+                    _stop(worker, state, why, folder, on_event)
             on_event(Event("tick"))
     finally:
         for worker in workers:
@@ -233,6 +238,35 @@ def _gone(worker: _Worker, folder: WorkFolder, on_event: Callable[[Event], objec
     with contextlib.suppress(OutputError):
         append(folder.journal(job), "failed", error=said)
     on_event(Event("failed", job, seconds=time.monotonic() - worker.since, error=said))
+
+
+def _passed(worker: _Worker) -> tuple[str, str]:
+    """The limit that a worker's job has passed, and what to do; empty without one."""
+    if worker.job is None:
+        return "", ""
+    limits, held = worker.job.limits, 0.0
+    if limits.gigabytes is not None:
+        held = memory_of_group(worker.process.pid) or 0.0
+    return limits.passed(time.monotonic() - worker.since, held / 1e9)
+
+
+def _stop(
+    worker: _Worker, state: str, said: str, folder: WorkFolder, on_event: Callable[[Event], object]
+) -> None:
+    """End a worker whose job has passed a limit, unless the job is done by now."""
+    _end(worker)
+    assert worker.job is not None
+    took = time.monotonic() - worker.since
+    if folder.state(worker.job) == "done":
+        on_event(Event("done", worker.job, seconds=took))
+        return
+    journal, key = folder.journal(worker.job), worker.job.key
+    # With a full disk the job counts as interrupted and will be repeated.
+    with contextlib.suppress(OutputError):
+        if folder.history(worker.job).key != key:  # it ended before it had said that it began
+            append(journal, "start", key=key, pid=worker.process.pid)
+        append(journal, "failed", error=said, state=state)
+    on_event(Event("failed", worker.job, seconds=took, error=f"{state}: {said}"))
 
 
 def _end(worker: _Worker) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stancoreset.batch.folder import WorkFolder
+from stancoreset.batch.job import ENDED
 from stancoreset.batch.pool import Event, run_jobs
 from stancoreset.batch.spec import read_jobs
 from stancoreset.batch.summary import planned, summarise_jobs, write_summary
@@ -42,16 +43,18 @@ def run_batch(
         list means several jobs; lists in ``[grid]`` apply to all jobs. If the data have several
         sources, ``data`` is a list within a list. With ``columns``, the path of a file that
         `stancoreset.rows.tables.table_from_file` reads, ``data`` names files, folders or patterns
-        of rows that need not fit in memory.
+        of rows that need not fit in memory. ``time_limit`` (seconds by the clock) and
+        ``memory_limit`` (GB, of all processes of the job) end a job that passes them, and the
+        others go on.
     work_dir : path
         A new or empty folder, or with `resume` that of an earlier batch.
     jobs : int
         Number of jobs at the same time, which share the cores.
     resume : bool
         Whether to continue an earlier batch: finished stages are not computed again,
-        and failed jobs stay failed.
+        and failed jobs stay failed, as do those that have passed a limit.
     retry : bool
-        Whether to resume and repeat failed jobs.
+        Whether to resume and repeat failed jobs, and those that have passed a limit.
     dry_run : bool
         Whether to run and write nothing and return a table of the planned work.
     on_event : callable, optional
@@ -112,7 +115,7 @@ def run_and_tell(
         return planned(found, folder, retry), None
     unwritten = None
     with folder:
-        skipped = {"done"} if retry else {"done", "failed"}
+        skipped = {"done"} if retry else {"done", *ENDED}
         todo = [job for job in found if folder.state(job) not in skipped]
         try:
             at_once = max(1, min(jobs, len(found)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import string
 import sys
@@ -12,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stancoreset.batch.job import Job, fit_settings, full_job, name_parts, plain, short
-from stancoreset.checks import check_path, check_whole, near_misses, shown
+from stancoreset.batch.job import Job, Limits, fit_settings, full_job, name_parts, plain, short
+from stancoreset.checks import check_number, check_path, check_whole, near_misses, shown
 from stancoreset.engines import ENGINES, capabilities_of
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.model import (
@@ -22,12 +23,17 @@ from stancoreset.model import (
     own_options,
     refuse_former,
 )
+from stancoreset.processes import memory_of_group
 from stancoreset.rows.tables import data_files, table_from_file
 from stancoreset.stan import stan_model_names, stan_model_path
 
 __all__ = ["read_jobs"]
 
-_OWN = ("model", "data", "columns", "engine", "obs", "full", "thinned", "name", "options")
+_LIMITS = ("time_limit", "memory_limit")
+_OWN = (
+    *("model", "data", "columns", "engine", "obs", "full", "thinned", "name", "options"),
+    *_LIMITS,
+)
 _TABLES = ("defaults", "grid", "jobs")
 _RESERVED = {"summary.csv", "summary.md"}
 # Longest name of a folder; names of journals and temporary files extend it.
@@ -192,15 +198,36 @@ class _Reader:
                 check_whole("thinned", thinned, 1)
         model = self._model(place, values["model"])
         data, columns = self._rows(place, values["data"], values.get("columns"))
-        base = Job("", model, data, engine, obs, {**settings, **options}, columns, thinned)
+        limits = self._limits(place, values)
+        base = Job(
+            *("", model, data, engine, obs, {**settings, **options}, columns, thinned),
+            limits=limits,
+        )
         whole = full_job(base) if full else None
         yield Job(
             self._name(place, values, base, named),
             *(model, data, engine, obs, base.settings, columns, thinned),
             full=whole.name if whole else None,
+            limits=limits,
         )
         if whole is not None:
             yield whole
+
+    def _limits(self, place: str, values: Mapping[str, Any]) -> Limits:
+        """The limits of a job's time and memory."""
+        asked = [values.get(name) for name in _LIMITS]
+        for name, value in zip(_LIMITS, asked, strict=True):
+            if value is not None:
+                with self._at(place):
+                    check_number(name, value, 0, strict=True)
+        if asked[1] is not None and memory_of_group(os.getpid()) is None:
+            raise self._error(
+                place,
+                "memory_limit",
+                "cannot be kept, because this system does not tell the memory of processes (it has "
+                "no /proc); leave it out",
+            )
+        return Limits(*asked)
 
     def _setting(self, place: str, key: str, value: Any) -> Any:
         """Check that a value has the annotated type of the option of a fit."""

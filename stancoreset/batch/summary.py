@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stancoreset.batch.folder import WorkFolder
-from stancoreset.batch.job import Job, default_settings
+from stancoreset.batch.job import ENDED, Job, default_settings
 from stancoreset.errors import StancoresetError
 from stancoreset.files import atomic_path
 from stancoreset.model import load_part, markdown_table
@@ -15,7 +15,7 @@ from stancoreset.model import load_part, markdown_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["planned", "summarise_jobs", "write_summary"]
+__all__ = ["planned", "summarise_jobs", "told_errors", "write_summary"]
 
 _IN_MARKDOWN = (
     "state", "verdict", "rows", "khat", "efficiency",
@@ -44,7 +44,7 @@ def planned(jobs: list[Job], folder: WorkFolder, retry: bool) -> pd.DataFrame:
                 "method": given["method"] if fit else "NUTS",
                 "seed": given["seed"],
                 "engine": job.engine,
-                "does": does.get(state, "retry" if retry else "nothing: failed (--retry)"),
+                "does": does.get(state, "retry" if retry else f"nothing: {state} (--retry)"),
             }
         )
     return pd.DataFrame(rows).set_index("job")
@@ -56,7 +56,8 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Index ``job``; ``model``, ``data``, ``engine``, ``state`` (done, failed, begun, new),
+        Index ``job``; ``model``, ``data``, ``engine``, ``state`` (done, failed, out of time, out of
+        memory, begun, new),
         ``attempts``, the settings, ``n_obs``, ``rows``, ``verdict``, ``khat``, ``efficiency``
         (importance efficiency, from 0 to 1), ``n_draws``, ``heldout_error``, ``mcse_mean``,
         ``mcse_sd``, ``relative_error``, ``seconds``, ``full_seconds``, ``speedup``,
@@ -82,7 +83,7 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
             **dict.fromkeys(("verdict", "speedup", "max_delta_mean", "max_log_sd_ratio")),
             "seconds": sum(past.seconds.values()) if past.seconds else None,
         }
-        error = past.error if state == "failed" else None
+        error = past.error if state in ENDED else None
         if state == "done":
             try:
                 row |= _result(folder.of(job), job)
@@ -152,6 +153,15 @@ def write_summary(table: pd.DataFrame, folder: Path) -> None:
         temporary.write_text(_markdown(table), encoding="utf-8", errors="surrogateescape")
 
 
+def told_errors(table: pd.DataFrame) -> dict[str, str]:
+    """The errors of jobs by name; each begins with its limit if the job has passed one."""
+    found = table[table["error"].notna()]
+    return {
+        str(name): error if state == "failed" else f"{state}: {error}"
+        for name, state, error in zip(found.index, found["state"], found["error"], strict=True)
+    }
+
+
 def _counted(table: pd.DataFrame) -> pd.DataFrame:
     """Convert counts to whole numbers, also if some are missing."""
     whole = [c for c in _COUNTS if c in table.columns and table[c].dtype.kind == "f"]
@@ -171,5 +181,5 @@ def _markdown(table: pd.DataFrame) -> str:
     failed = table[table["error"].notna()]
     if len(failed):
         lines += ["", "Failed:", ""]
-        lines += [f"- {name}: {error}" for name, error in failed["error"].items()]
+        lines += [f"- {name}: {text}" for name, text in told_errors(failed).items()]
     return "\n".join(lines) + "\n"

@@ -40,6 +40,10 @@ data = [["data.parquet", { D = 3 }]]. For rows that need not fit in memory (file
 patterns), set columns = "columns.toml", as in stancoreset fit. With thinned = 200, every fit
 stores 200 weighted draws in thinned.nc, as stancoreset thin does.
 
+time_limit = 600 ends a job after 600 s by the clock, and memory_limit = 4 at 4 GB of memory; its
+state is "out of time" or "out of memory", and the others go on. --retry continues it. With
+max_seconds = 300 a fit begins no round that would end later: it ends with the best result so far.
+
 Every job has a folder of its own, named after its settings or by name = "…{size}…", which
 stancoreset compare and sc.load_fit read. summary.csv and summary.md list all results.
 A batch may be killed at any moment: --resume continues it and repeats no finished stage.
@@ -71,7 +75,11 @@ def add_arguments(
         help="number of jobs at the same time, which share the cores (1)",
     )
     add("--resume", action="store_true", help="continue an interrupted or extended batch")
-    add("--retry", action="store_true", help="resume, and repeat failed jobs")
+    add(
+        "--retry",
+        action="store_true",
+        help="resume, and repeat failed jobs and jobs beyond a limit",
+    )
     add("--dry-run", action="store_true", help="list the jobs without running them")
     add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print the summary as JSON")
@@ -80,7 +88,7 @@ def add_arguments(
 
 def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     """Run the command; return the exit code."""
-    from stancoreset.batch import Live, run_and_tell, run_batch
+    from stancoreset.batch import Live, run_and_tell, run_batch, told_errors
 
     if args.out is None:
         file = Path(args.file)
@@ -102,7 +110,7 @@ def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
     columns = ("state", "verdict", "rows", "efficiency", "heldout_error", "seconds", "speedup")
     shown = [c for c in columns if c in table.columns and table[c].notna().any()]
     _say_table(table[shown], args, say)
-    for name, error in table["error"].dropna().items():
+    for name, error in told_errors(table).items():
         say(f"failed: {name}: {error}")
     if unwritten is not None:
         print(f"stancoreset: error: {unwritten}", file=sys.stderr)

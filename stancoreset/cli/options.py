@@ -24,6 +24,7 @@ _METAVARS = {
     "size": "K",
     "seed": "SEED",
     "max_rounds": "R",
+    "max_seconds": "T",
     "draws": "S",
     "candidates": "M",
     "inits": "FILE",

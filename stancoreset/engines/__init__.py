@@ -26,7 +26,7 @@ from stancoreset.engines.base import (
 from stancoreset.engines.chain_csv import Chain, write_chain
 from stancoreset.engines.climbing import Climbable, Step, climb, mode_of, stan_init
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
-from stancoreset.engines.controlled import CompiledWithControl, controlled_for
+from stancoreset.engines.controlled import CompiledWithControl, compile_controlled, controlled_for
 from stancoreset.engines.coordinates import Coordinates, Moving, coordinates_for
 from stancoreset.engines.inits import check_inits, initial_points, recorded_inits
 from stancoreset.engines.metric import (
@@ -72,6 +72,7 @@ __all__ = [
     "chain_bars",
     "check_inits",
     "climb",
+    "compile_controlled",
     "controlled_for",
     "coordinates_for",
     "embedded",

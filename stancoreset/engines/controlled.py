@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, StanData
 from stancoreset.stan import Controlled, WeightedProgram, add_control
 from stancoreset.stan.transforms import ILR_SIMPLEX
+from stancoreset.stan.weave import with_whole_loops
 
-__all__ = ["CompiledWithControl", "controlled_for"]
+__all__ = ["CompiledWithControl", "compile_controlled", "controlled_for"]
 
 
 def controlled_for(
@@ -17,6 +18,16 @@ def controlled_for(
     """Apply `add_control` in the coordinates of an engine."""
     ilr_simplex = engine.stan_version >= ILR_SIMPLEX
     return add_control(weighted, ilr_simplex=ilr_simplex, behind=behind)
+
+
+def compile_controlled(
+    engine: Engine, weighted: WeightedProgram, controlled: Controlled, at_once: bool = True
+) -> Compiled:
+    """Compile a controlled program; with `at_once`, in statements about all rows if faster."""
+    code = controlled.code
+    if at_once and engine.capabilities.in_process:
+        code = with_whole_loops(code, weighted.obs)
+    return engine.compile(code, name=weighted.program.name, log_lik=weighted.log_lik)
 
 
 @dataclass(frozen=True)

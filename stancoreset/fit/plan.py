@@ -16,6 +16,7 @@ import numpy as np
 from stancoreset.checks import (
     check_is,
     check_labels,
+    check_number,
     check_path,
     check_ranges,
     check_seed,
@@ -240,6 +241,11 @@ class Plan:
         MAX_ROUNDS,
         "largest number of rounds; the fit ends as soon as the result is certified",
         least=1,
+    )
+    max_seconds: float | None = option(
+        None,
+        "begin no further round that would end later than so many seconds after the fit's begin; "
+        "the first round has no limit",
     )
     seed: int = option(0, "random seed; random: one is drawn, and the report contains it", least=0)
     nuts: NUTS = group(NUTS)
@@ -470,6 +476,8 @@ class Plan:
                 f"certificate needs at least {LEAST_DRAWS}"
             )
         check_ranges(self)
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds, 0)
         check_labels(self.coords, self.dims)
         if self.engine_output_dir is not None:
             check_path("engine_output_dir", self.engine_output_dir)

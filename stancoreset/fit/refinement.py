@@ -33,7 +33,7 @@ from stancoreset.runs import (
     Round,
 )
 
-__all__ = ["MAX_ROUNDS", "best_round", "next_change", "next_gaussian"]
+__all__ = ["MAX_ROUNDS", "best_round", "next_change", "next_gaussian", "seconds_of_next"]
 
 #: Default largest number of rounds, the first pass included.
 MAX_ROUNDS = 5
@@ -106,6 +106,17 @@ def _change(
     if larger["size"] > last.size:
         return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
     return None
+
+
+def seconds_of_next(change: Change, rounds: Sequence[Round]) -> float:
+    """Seconds that the next round will take, as the latest one of its kind did, or the last.
+
+    >>> first = Round(0, "first pass", "laplace", 9, 250, 0.02, 1.2, 40.0, 1000, 0, "rejected", 30)
+    >>> seconds_of_next(Change(LONGER_CHAINS, "laplace", {}, lengthened=2.0), [first])
+    60.0
+    """
+    alike = [r for r in rounds if r.action == change.action]
+    return float([*rounds, *alike][-1].seconds * change.lengthened)
 
 
 def next_gaussian(

@@ -1,4 +1,4 @@
-"""The rounds of a fit, until it is certified or `max_rounds` are done."""
+"""The rounds of a fit, until it is certified or a limit of their number or time is reached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ from stancoreset.fit.evidence import evidence_of
 from stancoreset.fit.lengths import lengthened, max_kept_ratio, max_lengthening
 from stancoreset.fit.memory import memory_needed
 from stancoreset.fit.plan import NEEDS_GLM, Plan, reference_name
-from stancoreset.fit.refinement import best_round, next_change, next_gaussian
+from stancoreset.fit.refinement import (
+    best_round,
+    next_change,
+    next_gaussian,
+    seconds_of_next,
+)
 from stancoreset.fit.sizes import AUTO
 from stancoreset.fit.steps import Attempt, Pipeline, with_small_steps
 from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
@@ -75,7 +80,8 @@ class Rounds:
     same_rows: bool = False
 
     def run(self) -> CoresetFit:
-        """Run rounds until one is certified or `max_rounds` are done; return the best one."""
+        """Run rounds until one is certified or a limit is reached; return the best one."""
+        began, stopped = time.perf_counter(), ""
         with self.pipeline.folder.remembering_failure():
             full, complete = self._full_data(), self.pipeline.folder.complete
             asked = reference_name(self.pipeline.plan.reference)
@@ -95,13 +101,30 @@ class Rounds:
                         continue
                     attempts.append(attempts[-1].failed(number, change, error))
                 change = self._next(attempts, full)
-            self._match(attempts, full)
+                stopped = self._too_late(change, attempts, time.perf_counter() - began)
+                change = None if stopped else change
+            if not stopped:
+                self._match(attempts, full)
             if complete and self.pipeline.folder.path is not None:
                 there = load_fit(self.pipeline.folder.path)
                 if len(there.rounds) == len(attempts):
                     self.pipeline.stages.note(f"{self.pipeline.folder.path} holds this fit already")
                     return there  # with its original times, not those of reading it
-            return self._kept(attempts, full)
+            return self._kept(attempts, full, stopped)
+
+    def _too_late(self, change: Change | None, attempts: Sequence[Attempt], took: float) -> str:
+        """Why the next round would end beyond the limit of time; empty if it need not."""
+        limit = self.pipeline.plan.max_seconds
+        if change is None or limit is None:
+            return ""
+        more = seconds_of_next(change, [a.round for a in attempts])
+        if took + more <= limit:
+            return ""
+        return (
+            f"no further round ({change.action}) was begun: {took:.0f} s had passed, it would take "
+            f"about {more:.0f} s, and max_seconds is {limit:g}; raise max_seconds and resume the "
+            "run (resume=True, --resume)"
+        )
 
     def _full_data(self) -> FullData:
         """Bind the full data, and check the user's starting points."""
@@ -141,9 +164,14 @@ class Rounds:
             source=_best(attempts).coreset if own else None,
         )
 
-    def _kept(self, attempts: Sequence[Attempt], full: FullData) -> CoresetFit:
+    def _kept(self, attempts: Sequence[Attempt], full: FullData, stopped: str = "") -> CoresetFit:
         """Make a fit of the best attempt, and write it to its folder."""
         pipeline, asked, best = self.pipeline, self.pipeline.plan, _best(attempts)
+        if stopped:
+            pipeline.stages.note(stopped)
+        again = stopped != best.certificate.stopped  # as that of a resumed run may be
+        if again:
+            best = replace(best, certificate=best.certificate.because(stopped))
         posterior = self._with_quantities(best.posterior)
         fit = CoresetFit(
             selected=best.coreset,
@@ -166,6 +194,8 @@ class Rounds:
         )
         if pipeline.folder.path is not None:
             pipeline.folder.settle(best.round.round)
+            if again:
+                pipeline.folder.replace("certificate", best.certificate)
             if posterior is not best.posterior:
                 pipeline.folder.replace("posterior", posterior)
             keep_fit(fit, pipeline.folder, pipeline.stages)
@@ -200,7 +230,10 @@ class Rounds:
         with pipeline.stages("quantities"):
             session.release_rows()  # all of which are bound once more
             return with_quantities(
-                posterior, original, engine, checked, names, seed=asked.seed, labels=pipeline.labels
+                *(posterior, original, engine, checked, names),
+                obs=obs,
+                seed=asked.seed,
+                labels=pipeline.labels,
             )
 
     def _plan(self, change: Change, attempts: Sequence[Attempt]) -> Plan:

@@ -143,7 +143,7 @@ class CoresetModel(Closing):
     glm : bool
         Whether to evaluate the likelihood of a GLM (logistic, Poisson with log link, normal; also
         with group effects) on the full data by matrix products, after a check that their values
-        equal Stan's.
+        equal Stan's; and other programs' loops over rows by statements about all rows at once.
     passes : {"auto", "engine"}
         The engine that evaluates the full data when CmdStan samples. ``"auto"``: stanli, in this
         process, if it is installed and its densities, gradients and rows' log likelihoods equal
@@ -318,6 +318,11 @@ class CoresetModel(Closing):
             `CoresetFit.rounds` is the factor. If longer chains of thousands of parameters would
             fill the memory, only every k-th draw is kept, but no fewer draws than were asked for.
             See `stancoreset.fit.refinement`.
+        max_seconds : float, optional
+            No further round begins that would end more than so many seconds by the clock after the
+            fit has begun, as far as the rounds before tell. The best result so far is returned with
+            its verdict, whose reasons say so. The first round has no limit. A resumed run may have
+            another limit.
         seed : int or None
             Random seed. With None a seed is drawn; it is in the report, and a resumed run reads it
             from `output_dir`.

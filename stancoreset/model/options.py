@@ -90,6 +90,7 @@ class MergeOptions(NUTSOptions, MethodOptions, total=False):
     selection: Selection | None
     control_variate: bool
     engine_output_dir: str | Path | None
+    max_seconds: float | None
     policy: Policy | Mapping[str, float] | str | Path | None
     stages: Stages | None
 

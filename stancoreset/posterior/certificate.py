@@ -71,7 +71,7 @@ localization: an improved R̂ for assessing convergence of MCMC", Bayesian Analy
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -197,7 +197,7 @@ class Certificate:
         Positions of the evaluated draws in the concatenated chains.
     reasons : tuple of str
         Why the verdict is not better, as text for people: the text of each of the `faults`, and
-        `against`. Programs should read `faults`.
+        `against` and `stopped`. Programs should read `faults`.
     divergences : int
         Divergent transitions of NUTS on the coreset.
     n_transitions : int
@@ -223,6 +223,9 @@ class Certificate:
     witness : str
         On how many rows and draws your own Stan program evaluated the full log density, and by how
         much it differed from stancoreset's evaluation; empty if not all rows were available.
+    stopped : str
+        Why no further round was begun although the result is not certified, if a limit of time
+        was the cause; also the last of the `reasons`.
     mcse_mean, mcse_sd : float
         Largest Monte-Carlo standard error of a parameter's mean (in standard deviations) and of its
         standard deviation (relative), from all draws of all chains. NaN if unknown.
@@ -268,6 +271,7 @@ class Certificate:
     rhat: float = float("nan")
     unvisited: float = float("nan")
     witness: str = ""
+    stopped: str = ""
     mcse_mean: float = float("nan")
     mcse_sd: float = float("nan")
     ess_bulk: float = float("nan")
@@ -348,10 +352,16 @@ class Certificate:
     def _spoiled_only_by(self, *kinds: type[Fault]) -> bool:
         return bool(self.faults) and all(isinstance(fault, kinds) for fault in self.faults)
 
+    def because(self, stopped: str) -> Certificate:
+        """The same verdict, which also says why no further round was begun, if `stopped` does."""
+        kept = (reason for reason in self.reasons if reason != self.stopped)
+        return replace(self, stopped=stopped, reasons=(*kept, *filter(None, (stopped,))))
+
     def describe(self) -> dict[str, Any]:
         """All fields but the arrays, as plain values for a report."""
         plain = {k: v for k, v in vars(self).items() if not isinstance(v, np.ndarray)}
-        texts = {name: plain[name] or None for name in ("against", "witness", "heavy_tails")}
+        names = ("against", "witness", "heavy_tails", "stopped")
+        texts = {name: plain[name] or None for name in names}
         marginals = None if self.marginals is None else self.marginals.describe()
         faults = [fault.describe() for fault in self.faults]
         reasons = list(self.reasons)
@@ -487,6 +497,7 @@ def certify(
     monte_carlo: MonteCarlo = MonteCarlo(),  # noqa: B008
     marginals: Marginals | None = None,
     disagreement: str = "",
+    stopped: str = "",
 ) -> Certificate:
     """Judge log importance weights; see `Certificate` for the rule.
 
@@ -501,7 +512,7 @@ def certify(
         without them ``"certified"`` requires an ESS of 0.99 · draws.
     unseen, unvisited : float
         From `unseen_mass` and `unvisited_mass`.
-    draw_index, divergences, n_transitions, rhat, against, witness
+    draw_index, divergences, n_transitions, rhat, against, witness, stopped
         See `Certificate`.
     monte_carlo : MonteCarlo
         From `stancoreset.posterior.arviz.worst_monte_carlo` of all draws.
@@ -533,6 +544,7 @@ def certify(
     check_is("against", against, str, "a string")
     check_is("witness", witness, str, "a string")
     check_is("disagreement", disagreement, str, "a string")
+    check_is("stopped", stopped, str, "a string")
     check_is("monte_carlo", monte_carlo, MonteCarlo, "what worst_monte_carlo gives")
     if marginals is not None:
         check_is("marginals", marginals, Marginals, "what marginals_of gives")
@@ -563,7 +575,7 @@ def certify(
         weights=weights,
         draw_index=np.arange(len(raw)) if draw_index is None else _positions(draw_index, len(raw)),
         faults=faults,
-        reasons=(*map(str, faults), *caveat),
+        reasons=(*map(str, faults), *caveat, *filter(None, (stopped,))),
         divergences=divergences,
         n_transitions=n_transitions,
         unseen=unseen,
@@ -573,6 +585,7 @@ def certify(
         rhat=rhat,
         unvisited=unvisited,
         witness=witness,
+        stopped=stopped,
         mcse_mean=monte_carlo.mean,
         mcse_sd=monte_carlo.sd,
         ess_bulk=monte_carlo.ess_bulk,

@@ -30,6 +30,7 @@ from stancoreset.engines import (
     Density,
     Engine,
     Float,
+    compile_controlled,
     controlled_for,
 )
 from stancoreset.errors import DataError, IdentityError
@@ -277,8 +278,8 @@ class _BoundTwice(Closing):
     """
 
     def __init__(self, weighted: WeightedProgram, engine: Engine) -> None:
-        controlled, name = controlled_for(weighted, engine), weighted.program.name
-        compiled = engine.compile(controlled.code, name=name, log_lik=weighted.log_lik)
+        controlled = controlled_for(weighted, engine)
+        compiled = compile_controlled(engine, weighted, controlled)
         self._density = CompiledWithControl(compiled, controlled)
         self._complete = CompiledWithControl(compiled, controlled, log_lik=True)
         self._open = ExitStack()

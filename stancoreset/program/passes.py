@@ -16,6 +16,7 @@ from stancoreset.engines import (
     Float,
     StanData,
     agreement,
+    compile_controlled,
     embedded,
 )
 from stancoreset.errors import StancoresetError
@@ -52,16 +53,18 @@ def choose_passes(
     controlled: Controlled,
     data: StanData,
     threads: int,
+    at_once: bool = True,
 ) -> Passes:
     """Compare stanli with the engine on the data; choose stanli if they are equal.
 
-    `chosen` is the controlled program by the user's engine, and `data` are all rows in memory.
+    `chosen` is the controlled program by the user's engine, and `data` are all rows in memory. With
+    `at_once`, stanli evaluates statements about all rows in place of the program's loops.
     """
     other = embedded(threads)
     if engine.capabilities.in_process or other is None:
         return Passes()
     try:
-        passes = other.compile(controlled.code, name=chosen.name, log_lik=program.log_lik)
+        passes = compile_controlled(other, program, controlled, at_once)
         apart = _apart(chosen, passes, program, controlled, data)
     except StancoresetError as error:  # if the engine refuses it too, it will raise again
         why = str(error).splitlines()[0].rstrip(".")

@@ -17,11 +17,12 @@ import numpy as np
 from stancoreset.engines import BoundModel, Compiled, Engine, Float, StanData
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.posterior import arviz
+from stancoreset.rows import TOLERANCE
 from stancoreset.rows.tables import Source, StoredRows
 from stancoreset.stan import Labels, StanProgram, WeightedProgram, has_size
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
-from stancoreset.stan.weave import needed
+from stancoreset.stan.weave import needed, with_whole_loops
 
 __all__ = [
     "as_quantities",
@@ -171,6 +172,7 @@ def with_quantities(
     checked: StanData,
     names: tuple[str, ...],
     *,
+    obs: str,
     seed: int,
     labels: Labels,
 ) -> arviz.Container:
@@ -190,6 +192,8 @@ def with_quantities(
         The full data.
     names : tuple of str
         Those to consider, as from `few_quantities`.
+    obs : str
+        The data variable with the number of rows.
     seed : int
         Random seed of quantities that use random numbers.
     labels : Labels
@@ -197,7 +201,7 @@ def with_quantities(
     """
     shape = next(iter(arviz.variables_of(container).values())).shape[:2]
     try:
-        values = _evaluated(original, engine, checked, container, names, seed)
+        values = _evaluated(original, engine, checked, container, names, obs, seed)
     except StancoresetError as error:
         warnings.warn(
             f"the posterior lacks the generated quantities {', '.join(names)}: {error}",
@@ -220,6 +224,7 @@ def _evaluated(
     checked: StanData,
     container: arviz.Container,
     names: tuple[str, ...],
+    obs: str,
     seed: int,
 ) -> dict[str, Float]:
     """The smallest of some generated quantities, each (chains · draws, *shape).
@@ -227,12 +232,25 @@ def _evaluated(
     The program is cut to what they depend on.
     """
     body = needed(original.tree.generated_quantities, set(names))
-    cut = replace(original.tree, model=(), generated_quantities=tuple(body))
-    compiled = engine.compile(printer.program(cut), name=original.name)
+    code = printer.program(replace(original.tree, model=(), generated_quantities=tuple(body)))
+    whole = with_whole_loops(code, obs) if engine.capabilities.in_process else code
+    compiled = engine.compile(code, name=original.name)
     with bind_original(compiled, original, checked, seed) as bound:
         theta = unconstrained_draws(bound, original, container)
         shapes = shapes_at(bound, theta, names, seed)
         sizes = np.cumsum(sorted(prod(shape) for shape in shapes.values()))
         smallest = sorted(shapes, key=lambda name: prod(shapes[name]))
         kept = {name for name, total in zip(smallest, sizes, strict=True) if total <= MOST}
-        return bound.generated(theta, tuple(name for name in names if name in kept), seed)
+        few = tuple(name for name in names if name in kept)
+        if whole != code:
+            expected = bound.generated(theta[:1], few, seed)
+            fast = engine.compile(whole, name=original.name)
+            with bind_original(fast, original, checked, seed) as at_once:
+                if _agree(expected, at_once.generated(theta[:1], few, seed)):
+                    return at_once.generated(theta, few, seed)
+        return bound.generated(theta, few, seed)
+
+
+def _agree(expected: dict[str, Float], found: dict[str, Float]) -> bool:
+    """Whether two programs give the same numbers, but for rounding."""
+    return all(np.allclose(found[name], v, TOLERANCE, TOLERANCE) for name, v in expected.items())

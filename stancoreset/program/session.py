@@ -25,6 +25,7 @@ from stancoreset.engines import (
     SampleResult,
     StanData,
     chain_bars,
+    compile_controlled,
     controlled_for,
     embedded,
     initial_points,
@@ -111,7 +112,8 @@ class Session:
 
     `adopted` is the author's program with its weighted version; `threads` is the number of chunks
     of the full data evaluated at the same time, by default the engine's; `glm` says whether
-    `stancoreset.rows.glm` evaluates generalised linear models, and `passes` whether another engine
+    `stancoreset.rows.glm` evaluates generalised linear models, and statements about all rows other
+    programs' loops, and `passes` whether another engine
     may evaluate the full data, see `stancoreset.program.passes`; `second` says when CmdStan is
     asked, too, see `stancoreset.program.second_engine`.
     """
@@ -366,9 +368,7 @@ class Session:
 
     @cached_property
     def _compiled(self) -> Compiled:
-        return self.engine.compile(
-            self.controlled.code, name=self.program.program.name, log_lik=self.program.log_lik
-        )
+        return compile_controlled(self.engine, self.program, self.controlled, self.glm)
 
     def original(self) -> Compiled:
         """The author's program, without generated quantities, compiled by NUTS' engine."""
@@ -411,14 +411,22 @@ class Session:
             in_process=self.in_process,
             threads=self.threads,
             glm=glm,
+            at_once=self._evaluated_code != self.controlled.code,
         )
+
+    @property
+    def _evaluated_code(self) -> str:
+        """The text of the program that evaluates rows."""
+        other = self._passes.compiled
+        return self._compiled.code if other is None else other.passes.code
 
     def _choose_passes(self, checked: StanData) -> Passes:
         if self.passes == "engine":
             return Passes()
         data = in_memory(checked)
         return choose_passes(
-            self._compiled, self.engine, self.program, self.controlled, data, self.threads
+            *(self._compiled, self.engine, self.program, self.controlled),
+            *(data, self.threads, self.glm),
         )
 
     def recognise_always(self) -> None:

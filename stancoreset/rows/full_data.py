@@ -68,6 +68,8 @@ class FullData:
         Chunks evaluated at the same time; default: the available cores.
     glm : FoundGlm, optional
         A GLM that evaluates chunks of rows instead of the engine.
+    at_once : bool
+        Whether the program has statements about all rows in place of the author's loops.
 
     Attributes
     ----------
@@ -85,6 +87,7 @@ class FullData:
         in_process: bool,
         threads: int | None = None,
         glm: FoundGlm | None = None,
+        at_once: bool = False,
     ) -> None:
         self._compiled = compiled
         self._weighted = weighted
@@ -104,6 +107,7 @@ class FullData:
         self.param_names = self.prior.param_names
         self.passes = Costs(stored=stored, likelihood="" if glm is None else str(glm))
         self._found = glm
+        self._at_once = at_once
         # For a subsample: the counts of the data that it was drawn from, and its part of them.
         self._charged: Costs | None = None
         self._part = 1.0
@@ -164,6 +168,7 @@ class FullData:
             in_process=self.in_process,
             threads=self._threads,
             glm=self._found,
+            at_once=self._at_once,
         )
         small._charged = self.passes if self._charged is None else self._charged
         small._part = self._part * size / self.n_obs
@@ -264,8 +269,8 @@ class FullData:
 
     @property
     def fast(self) -> bool:
-        """Whether evaluation costs much less than Stan on all rows."""
-        return self.kernel is not None or self.passes.distinct > 0
+        """Whether evaluation costs much less than the author's program on all rows."""
+        return self.kernel is not None or self.passes.distinct > 0 or self._at_once
 
     @property
     def chunks(self) -> list[BoundModel]:

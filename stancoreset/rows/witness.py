@@ -6,7 +6,8 @@ between the program and the rows; the two results may differ only by a constant 
 
 The certificate uses this witness (`WitnessedDensity`). If its evaluations cost no more than our
 own, it decides: importance weights are ratios of its densities, and a mistake of ours shows up in
-them. If ours are much cheaper (matrix products, equal rows evaluated once), rows stay on disk, or
+them. If ours are much cheaper (matrix products, equal rows evaluated once, statements about all
+rows in place of loops), rows stay on disk, or
 it must see all of very many rows at once, it evaluates a few draws, and a disagreement is an error.
 
 Rows are cut into blocks only if the data are large. Each of B blocks contains the prior once,
@@ -412,7 +413,9 @@ class WitnessedDensity:
         self.comparison = found
         self.full.passes.add(densities=found.draws, share=found.rows / found.n_obs)
         if not found.error <= self.tolerance:
-            by = self.full.passes.likelihood or "Stan, on the distinct rows"
+            by = self.full.passes.likelihood or (
+                "Stan, on the distinct rows" if self.full.passes.distinct else "Stan, without loops"
+            )
             raise IdentityError(
                 f"the log density of '{self.name}' as it is written and as stancoreset evaluates "
                 f"it ({by}) differ by a relative {found.error:.1e} at {found.draws} draws on "

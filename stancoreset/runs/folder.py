@@ -58,7 +58,7 @@ _MONTE_CARLO = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail")
 _COUNTS = ("divergences", "n_transitions")
 _SHARES = ("unseen", "rhat", "unvisited")
 _NUMBERS = ("heldout_error", *_COUNTS, *_SHARES, "mean_shift", "sd_change", *_MONTE_CARLO)
-_TEXTS = ("against", "witness", "heavy_tails", "disagreement")
+_TEXTS = ("against", "witness", "heavy_tails", "disagreement", "stopped")
 # Arrays of a reference.
 _ARRAYS = ("draws", "log_prior", "log_likelihood")
 _OPTIONAL_ARRAYS = ("log_q", "spare", "elsewhere")

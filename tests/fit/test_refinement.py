@@ -280,9 +280,9 @@ def test_draws_of_an_earlier_round_have_the_weights_of_its_certificate(two_modes
     cauchy = SQUARE.replace("normal(square(m), 1)", "cauchy(m, 1)")
     kept, rounds = [], model_rounds.Rounds
 
-    def keeping(self, attempts, full):
+    def keeping(self, attempts, *others):
         kept.extend(attempts)
-        return original(self, attempts, full)
+        return original(self, attempts, *others)
 
     original = rounds._kept
     monkeypatch.setattr(rounds, "_kept", keeping)

@@ -17,6 +17,7 @@ from stancoreset.stan.weave.segments import segmented
 from stancoreset.stan.weave.slices import filtered, needed
 from stancoreset.stan.weave.table import Table
 from stancoreset.stan.weave.weaving import Woven, weave
+from stancoreset.stan.weave.whole_loops import with_whole_loops
 
 __all__ = [
     "DoesNotApplyError",
@@ -34,4 +35,5 @@ __all__ = [
     "weave",
     "with_constants",
     "with_count",
+    "with_whole_loops",
 ]
