@@ -13,7 +13,7 @@ from scipy.sparse.linalg import splu
 
 from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
+from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, dense, is_sparse
 
 __all__ = [
     "GaussianFit",
@@ -62,7 +62,7 @@ class GaussianFit:
     @property
     def cov(self) -> Float:
         """Covariance matrix, (P, P)."""
-        return np.asarray(_dense(self.chol @ self.chol.T))
+        return np.asarray(dense(self.chol @ self.chol.T))
 
     @property
     def sd(self) -> Float:
@@ -71,11 +71,11 @@ class GaussianFit:
 
     def dense(self) -> GaussianFit:
         """This Gaussian with a dense factor of its covariance."""
-        return GaussianFit(self.mean, _dense(self.chol)) if is_sparse(self.chol) else self
+        return GaussianFit(self.mean, dense(self.chol)) if is_sparse(self.chol) else self
 
     def covariances(self, which: int) -> Float:
         """Covariances of one coordinate with all, (P,)."""
-        return np.asarray(_dense(self.chol @ self.chol[[which]].T)[:, 0])
+        return np.asarray(dense(self.chol @ self.chol[[which]].T)[:, 0])
 
     def standardised(self, points: Float) -> Float:
         """z with θ = mean + chol z of every point: (S, P) → (P, S)."""
@@ -105,10 +105,6 @@ class GaussianFit:
         return np.asarray(
             -0.5 * np.sum(z**2, axis=0) - log_det - 0.5 * len(self.mean) * np.log(2 * np.pi)
         )
-
-
-def _dense(matrix: AnyMatrix) -> Float:
-    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
 
 
 def _log_det(factor: AnyMatrix) -> float:

@@ -6,7 +6,18 @@ evaluates the author's own program on all rows.
 
 from __future__ import annotations
 
-from stancoreset.rows.blocks import MANY, AnyMatrix, BlockFactor, Blocks, Matrix, entries, is_sparse
+from stancoreset.rows.blocks import (
+    DRAWS_EACH,
+    MANY,
+    MAX_DENSE,
+    AnyMatrix,
+    BlockFactor,
+    Blocks,
+    Matrix,
+    dense,
+    entries,
+    is_sparse,
+)
 from stancoreset.rows.costs import Costs, CountedDensity, CountedRows
 from stancoreset.rows.directions import Directions, dependencies
 from stancoreset.rows.distributed import Distributed
@@ -26,7 +37,9 @@ from stancoreset.rows.witness import (
 )
 
 __all__ = [
+    "DRAWS_EACH",
     "MANY",
+    "MAX_DENSE",
     "MAX_ROWS_PER_CHUNK",
     "SHOWN",
     "STEP",
@@ -50,6 +63,7 @@ __all__ = [
     "WitnessedDensity",
     "bind_rows",
     "central_hessian",
+    "dense",
     "dependencies",
     "entries",
     "is_sparse",

@@ -21,7 +21,15 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from stancoreset.engines import Float
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.laplace import gaussian_at
-from stancoreset.rows import AnyMatrix, BlockFactor, Blocks, Directions, dependencies, is_sparse
+from stancoreset.rows import (
+    AnyMatrix,
+    BlockFactor,
+    Blocks,
+    Directions,
+    dense,
+    dependencies,
+    is_sparse,
+)
 
 __all__ = ["Conditional", "Given"]
 
@@ -98,7 +106,7 @@ class Conditional:
     def require_proper(self, h: Float) -> None:
         """Raise a `ReferenceFitError` that names what is flat in u, if H(h) is not definite."""
         ((hessian, _),) = self._curvatures(self._points(h[None]))
-        gaussian_at(self.point[self.inner], _dense(hessian), self._names)
+        gaussian_at(self.point[self.inner], dense(hessian), self._names)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -220,8 +228,4 @@ AnyFactor: TypeAlias = DenseFactor | BlockFactor
 
 def _factored(precision: AnyMatrix, blocks: Blocks | None) -> AnyFactor:
     """Factor H; raise a `LinAlgError` if it is not positive definite."""
-    return DenseFactor.of(_dense(precision)) if blocks is None else blocks.factor(precision)
-
-
-def _dense(matrix: AnyMatrix) -> Float:
-    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+    return DenseFactor.of(dense(precision)) if blocks is None else blocks.factor(precision)
