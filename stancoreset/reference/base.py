@@ -31,10 +31,6 @@ __all__ = [
     "require_usable",
 ]
 
-# Newton steps to the precision that priors add; its least share of a variable's precision; relative
-# error of variances at which the steps end; share of the precision below which variances may be
-# off.
-_STEPS, _LITTLE, _CLOSE, _TOLD = 5, 1e-2, 0.01, 0.05
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.
@@ -385,26 +381,35 @@ def _kinds(names: tuple[str, ...]) -> NDArray[np.intp]:
     return np.unique([name.partition(".")[0] for name in names], return_inverse=True)[1]
 
 
-def _fitted(blocks: Blocks, precision: Matrix, variance: Float, kind: NDArray[np.intp]) -> Matrix:
+def _fitted(
+    blocks: Blocks,
+    precision: Matrix,
+    variance: Float,
+    kind: NDArray[np.intp],
+    steps: int = 5,
+    least_share: float = 0.01,
+    close: float = 0.01,
+    told: float = 0.05,
+) -> Matrix:
     """F of (precision + diag(d_v))⁻¹ whose variances have the given sum for every variable.
 
     Newton's method in log d_v, as if coordinates were independent: then ∂ log Σ V_j / ∂ log d is
     −d Σ V_j² / Σ V_j. Where the prior tells almost nothing d_v stays what it is.
     """
     wanted, count = np.bincount(kind, weights=variance), np.bincount(kind)
-    least, added = _LITTLE * count / wanted, count / wanted
+    least, added = least_share * count / wanted, count / wanted
 
     def whole() -> Matrix:
         return Matrix(precision + sparse.diags_array(added[kind]))
 
-    for _ in range(_STEPS):
+    for _ in range(steps):
         own = blocks.variances(whole())
         total = np.bincount(kind, weights=own)
         share = added * np.bincount(kind, weights=own**2) / total
         off = np.log(total / wanted)
-        if np.all((np.abs(off) < _CLOSE) | (share < _TOLD)):
+        if np.all((np.abs(off) < close) | (share < told)):
             break
-        change = np.clip(off / np.maximum(share, _LITTLE), -2.0, 2.0)
+        change = np.clip(off / np.maximum(share, least_share), -2.0, 2.0)
         added = np.maximum(added * np.exp(change), least)
     return blocks.root(whole())
 

@@ -35,8 +35,6 @@ from stancoreset.rows.glm import GLM_ENOUGH, is_worth_finding
 __all__ = ["sparse_prior"]
 
 _ADVICE = 'use reference="gaussian_vi" or "pilot", or posterior draws of your own (reference=draws)'
-# Norm of the whitened equations at which q is stationary.
-_STATIONARY = 1e-5
 
 
 def sparse_prior(
@@ -69,7 +67,7 @@ def sparse_prior(
             f"parameters, as in a horseshoe, are no part of it); {_ADVICE}"
         )
     expecting, start = from_top(full, lambda tiny: bounded(full, sites, tiny, seed), rng)
-    gaussian = ascend_bound(expecting, start, _STATIONARY)
+    gaussian = ascend_bound(expecting, start, goal=1e-5)
     return at_draws("double_loop", full, gaussian, draws, seed, progress)
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
+from stancoreset.limits import NOISE
 from stancoreset.parallel import side_by_side
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, slices
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
@@ -46,21 +47,17 @@ __all__ = [
 ]
 
 #: Largest difference between two log densities, relative to their magnitude, due to rounding.
-TOLERANCE = 1e-8
+TOLERANCE = 10 * NOISE
 # Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.
 _FEW, _FEW_STORED = 5, 10
 # Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text.
 _NUMBERS = 250_000
 # Numbers in all blocks that are kept after a few evaluations.
 _KEPT = 500_000
-# Rows on disk that the author's program evaluates: about so many, and some of every pattern.
-_ROWS = 250_000
 #: Rows in memory that the author's program evaluates where it must see all rows at once: loops over
 #: rows, which stanli reads one by one, take 0.05 ms for each of 20,000 rows and 0.1 ms for each of
 #: 200,000.
 SHOWN = 100_000
-# Largest number of patterns of zeros and levels per chunk whose first rows it evaluates.
-_PATTERNS = 1_000
 
 
 @dataclass(frozen=True)
@@ -224,7 +221,7 @@ class StoredWitness:
     stored: StoredRows = field(repr=False)
     prior: BoundModel = field(repr=False)
 
-    def compare(self, kernel: Kernel, draws: Float, rows: int = _ROWS) -> Comparison:
+    def compare(self, kernel: Kernel, draws: Float, rows: int = 250_000) -> Comparison:
         """Compare the author's program with our kernel on the same rows of every chunk.
 
         About `rows` are compared in all, besides some of each pattern; see `_patterns`.
@@ -298,7 +295,7 @@ def shown_rows(chunk: Mapping[str, Any], count: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([some, _patterns(chunk), *extreme]))
 
 
-def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
+def _patterns(chunk: Mapping[str, Any], most: int = 1_000) -> NDArray[np.int64]:
     """The first row of each pattern of zeros and signs, and of each level of an integer.
 
     A part of a predictor that vanishes on most rows, such as an interaction of two rare
@@ -310,9 +307,9 @@ def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
         columns = np.reshape(value, (len(value), -1))
         signs.append(np.sign(columns).astype(np.int8))
         if columns.shape[1] == 1 and np.issubdtype(columns.dtype, np.integer):
-            found.append(np.unique(columns[:, 0], return_index=True)[1][:_PATTERNS])
+            found.append(np.unique(columns[:, 0], return_index=True)[1][:most])
     _, first = np.unique(np.concatenate(signs, axis=1), axis=0, return_index=True)
-    return np.unique(np.concatenate([*found, first[:_PATTERNS]]))
+    return np.unique(np.concatenate([*found, first[:most]]))
 
 
 class FullDensity(Protocol):

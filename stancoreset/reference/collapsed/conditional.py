@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from stancoreset.engines import Float
+from stancoreset.limits import cuts
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.laplace import gaussian_at
 from stancoreset.rows import (
@@ -32,9 +33,6 @@ from stancoreset.rows import (
 )
 
 __all__ = ["Conditional", "Given"]
-
-# Numbers of one batch of points: 40 MB.
-_BATCH = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -95,11 +93,10 @@ class Conditional:
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""
-        at_once = max(1, _BATCH // (self.density.n_params * self._directions))
         found = [
             peak - 0.5 * log_det
-            for start in range(0, len(h), at_once)
-            for _, (_, log_det), peak in self._evaluated(h[start : start + at_once])
+            for cut in cuts(len(h), self.density.n_params * self._directions)
+            for _, (_, log_det), peak in self._evaluated(h[cut])
         ]
         return np.array(found)
 

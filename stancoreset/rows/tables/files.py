@@ -43,9 +43,6 @@ __all__ = [
 #: Columns by name: Arrow arrays, or numpy arrays with the row as first axis.
 Batch = Mapping[str, Any]
 
-# Each column buffers compressed pages up to this size instead of whole column chunks.
-_BUFFER_BYTES = 1 << 20
-
 
 class Part(Protocol):
     """A sequence of rows."""
@@ -106,7 +103,8 @@ class FilePart:
         if file.format == "parquet":
             import pyarrow.parquet as pq
 
-            with pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as parquet:
+            # Each column buffers compressed pages instead of whole column chunks.
+            with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as parquet:
                 yield from map(_columns, parquet.iter_batches(batch_size=rows, columns=names))
         else:
             import pyarrow.dataset as ds
