@@ -16,7 +16,7 @@ NOISE = 10.0 ** (-3 * _DIGITS / 5)
 #: Numbers that stay in a processor's second cache: 512 KB.
 CACHED = 1 << 16
 #: Numbers of a temporary array: 16 MB.
-BLOCK = 1 << 21
+BLOCK = 2_000_000
 #: Numbers of an array that is kept between passes over the rows: 160 MB.
 KEPT = 20_000_000
 

@@ -62,7 +62,7 @@ __all__ = ["ControlVariate", "control_variate", "stable_share", "sum_of_controls
 #: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
 LEAST_CURVATURE = -1.0
 # Width at which a direction is quadratic to machine precision.
-_UNBOUNDED = 1 / NOISE
+_UNBOUNDED = float(round(1 / NOISE))
 _NAMES = ("param_names", "left_out")
 # Names of an arrow's parts in files.
 _ARROW, _PARTS = "arrow_", ("shared", "cross", "pairs", "values")

@@ -131,7 +131,7 @@ def _features(
     phi: Float | None = None
     start = 0
     while start < count:
-        width = 16 if phi is None else max(1, BLOCK // phi.shape[1])
+        width = 16 if phi is None else max(1, 2 * BLOCK // phi.shape[1])
         block = slice(start, min(start + width, count))
         upper = finite_log_lik(pool, draws[block] + shift[block])
         upper -= finite_log_lik(pool, draws[block] - shift[block])

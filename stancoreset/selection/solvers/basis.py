@@ -158,7 +158,7 @@ class Basis:
         lost = self.weights / np.sqrt(self._pivots)
         fits = np.maximum(self._fit + lost[:, None] * freed, 0.0)
         rest = np.maximum(self._rest, 0.0) + freed**2
-        usable = self._outside & (rest > NOISE * self._lengths)
+        usable = self._outside & (rest > NOISE / 10 * self._lengths)
         gains = fits**2 / np.where(usable, rest, np.inf) - lost[:, None] ** 2
         gains -= gain * self.squared
         leaving, entering = np.divmod(largest(gains.ravel(), tried), gains.shape[1])
@@ -193,7 +193,7 @@ class Basis:
         again = h @ (e @ active)  # once more, against rounding
         d, e = d + again, e - active @ again
         length, fit = float(e @ e), float(e @ self.residual)
-        if not (length > NOISE * float(a @ a) and fit > 0):
+        if not (length > NOISE / 10 * float(a @ a) and fit > 0):
             return False
         x, w = fit / length, (e @ self._b) / length
         self._rest -= length * w**2

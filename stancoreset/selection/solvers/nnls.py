@@ -77,7 +77,7 @@ class ActiveSet:
         along += again
         rest -= self._q @ again
         q, r = np.linalg.qr(rest)
-        keep = np.abs(np.diag(r)) > ROUNDING * norms
+        keep = np.abs(np.diag(r)) > 10 * ROUNDING * norms
         if not keep.all():
             candidates, along, rest = candidates[keep], along[:, keep], rest[:, keep]
             if len(candidates) == 0:
