@@ -39,6 +39,7 @@ __all__ = [
     "group",
     "is_number",
     "is_whole",
+    "listed",
     "near_misses",
     "option",
     "options_of",
@@ -63,6 +64,16 @@ def shown(value: object, longest: int = 80) -> str:
     except Exception:  # any error of a foreign object; and integers of too many digits
         words = f"a {type(value).__name__}"
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """The first names of a list, for a message.
+
+    >>> listed("abc", most=2)
+    'a, b, …'
+    """
+    found = list(map(str, names))
+    return ", ".join(found[:most]) + (", …" if len(found) > most else "")
 
 
 def is_number(value: object) -> bool:

@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.sparse.linalg import splu
 
+from stancoreset.checks import listed
 from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, dense, is_sparse
@@ -26,7 +27,6 @@ __all__ = [
     "moments",
     "of_draws",
     "of_evaluated",
-    "of_widths",
     "require_finite",
     "require_usable",
 ]
@@ -318,7 +318,7 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         raise ReferenceFitError(
             f"{what}: an array of shape {rows.shape} was given, expected "
             f"(draws, {len(names)}), one column for each unconstrained parameter "
-            f"({', '.join(names[:6])}{', …' if len(names) > 6 else ''})"
+            f"({listed(names, most=6)})"
         )
     if len(rows) < 4:
         raise ReferenceFitError(
@@ -344,13 +344,6 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         raise ReferenceFitError(
             f"{what}: {names[int(np.argmax(still))]} has the same value in every draw"
         )
-
-
-def of_widths(mean: Float, width: Float, blocks: Blocks | None) -> GaussianFit:
-    """Independent coordinates of these standard deviations."""
-    return GaussianFit(
-        mean, np.diag(width) if blocks is None else sparse.diags_array(width).tocsr(), blocks
-    )
 
 
 def of_draws(rows: Float, full: FullData) -> GaussianFit:

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from stancoreset.engines import BoundModel, Float, climb, stan_init
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
-from stancoreset.rows import CountedDensity, FullData
+from stancoreset.rows import FullData
 
 __all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "in_dimensions", "start_seed"]
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def ends_of_climbs(
-    model: BoundModel | FullData | CountedDensity,
+    model: BoundModel | FullData,
     seed: int,
     wanted: int,
     tries: int,
@@ -66,7 +66,7 @@ def ends_of_climbs(
 
 
 def _end_of_climb(
-    model: BoundModel | FullData | CountedDensity,
+    model: BoundModel | FullData,
     seed: int,
     max_iter: int,
     known: GaussianFit | None,

@@ -15,10 +15,9 @@ from stancoreset.rows.blocks import (
     Blocks,
     Matrix,
     dense,
-    entries,
     is_sparse,
 )
-from stancoreset.rows.costs import Costs, CountedDensity, CountedRows
+from stancoreset.rows.costs import Costs, CountedRows
 from stancoreset.rows.directions import Directions, dependencies
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
@@ -49,7 +48,6 @@ __all__ = [
     "BlockFactor",
     "Blocks",
     "Costs",
-    "CountedDensity",
     "CountedRows",
     "Directions",
     "Distributed",
@@ -65,7 +63,6 @@ __all__ = [
     "central_hessian",
     "dense",
     "dependencies",
-    "entries",
     "is_sparse",
     "repeats",
     "row_log_lik",

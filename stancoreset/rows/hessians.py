@@ -53,7 +53,6 @@ __all__ = [
     "central_hessian",
     "colours",
     "dependencies_by_groups",
-    "meetings",
 ]
 
 Gradient = Callable[[Float], tuple[Float, Float]]
@@ -168,21 +167,11 @@ class Hessians:
         return _guarded(gradient, theta, scale, pattern, colour)
 
 
-def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
-    """Find which parameters may have a second derivative other than zero, (P, P).
-
-    Parameters
-    ----------
-    gradient, theta, scale
-        As in `central_hessian`.
-    tests : ndarray of bool, shape (T, P)
-        The parameters that each test moves; every parameter is moved by one test at least.
-    """
-    return _meet(_unchanged(gradient, theta, scale, tests), tests)
-
-
 def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
-    """Mask (T, P) of parameters along which the gradient is unchanged by each test's move."""
+    """Mask (T, P) of parameters along which the gradient is unchanged by each test's move.
+
+    `tests` (T, P) says which parameters each test moves; every parameter is moved by one at least.
+    """
     # Away from θ, where products of parameters may happen to be zero.
     rng = np.random.default_rng(tests.shape)
     steps = STEP * scale * rng.uniform(0.5, 1.0, (len(tests) + 1, len(theta)))
@@ -211,7 +200,7 @@ def dependencies_by_groups(
 
 
 def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
-    """The pattern of `meetings` as a sparse matrix, without a look at most pairs."""
+    """The pattern of `_meet` as a sparse matrix, without a look at most pairs."""
     pattern = _sparse_dependencies(unchanged, places)
     both = pattern.multiply(pattern.T)
     return Matrix(both + sparse.eye_array(unchanged.shape[1], dtype=np.int8))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Closing, Compiled, Float, StanData
+from stancoreset.engines import Closing, Compiled, Density, Float, StanData
 from stancoreset.limits import CACHED
 from stancoreset.parallel import side_by_side
 from stancoreset.rows.distinct import distinct_rows
@@ -79,16 +79,16 @@ class BoundChunks:
     """
 
     def __init__(
-        self, bind: Callable[[slice], BoundModel], cuts: Sequence[slice], threads: int, share: int
+        self, bind: Callable[[slice], Density], cuts: Sequence[slice], threads: int, share: int
     ) -> None:
         self._bind = bind
         self._cuts = cuts
         self._threads = threads
         self._share = share
-        self._chunks: list[BoundModel] | None = None
+        self._chunks: list[Any] | None = None
 
     @property
-    def chunks(self) -> list[BoundModel]:
+    def chunks(self) -> list[Any]:
         """The chunks, bound to the engine on first use."""
         if self._chunks is None:
             self._chunks = side_by_side(self._bind, self._cuts, self._threads)

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
 from stancoreset.limits import NOISE
-from stancoreset.parallel import side_by_side
-from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, slices
+from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, BoundChunks, slices
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
 
 if TYPE_CHECKING:
@@ -113,46 +112,30 @@ class Witness:
         #: The rows as the author's program weights them: by one, unless it has weights itself.
         self.data = data
         self.prior = prior
-        self._threads = threads
         self.n_obs = weighted.n_obs(data)
         numbers = sum(np.size(data[name]) for name in weighted.rows)
         few = max(-(-numbers // _NUMBERS), -(-self.n_obs // MAX_ROWS_PER_CHUNK))
         wanted = 1 if whole else max(blocks, few)
         self._keeps = numbers <= _KEPT
         self._cuts = slices(self.n_obs, min(wanted, self.n_obs))
-        self._few: list[Density] | None = None
-        self._many: list[BoundModel] | None = None
+        share = max(1, threads // len(self._cuts))
+        self._few = BoundChunks(self._bind_density, self._cuts, threads, 1)
+        self._many = BoundChunks(partial(self._bind, threads=share), self._cuts, threads, share)
 
     def log_density(self, draws: Float) -> Float:
-        """Log posterior density of the author's program, up to a constant: (S, P) → (S,)."""
-        if len(draws) <= _FEW_STORED:
-            values = self._at_few(draws)
-        else:
-            if self._many is None:
-                self._close_few()
-                share = max(1, self._threads // len(self._cuts))
-                self._many = self._bind(partial(self._compiled.bind, threads=share))
-            values = side_by_side(lambda part: part.log_density(draws), self._many, self._threads)
-        return _without_priors(np.sum(values, axis=0), len(values) - 1, self.prior, draws)
+        """Log posterior density of the author's program, up to a constant: (S, P) → (S,).
 
-    def _at_few(self, draws: Float) -> list[Float]:
-        """Log densities of every block at a few draws; large data are read again each time.
-
-        Stan's copies of ten million numbers fill a gigabyte, or five where it reads rows in a loop,
-        and a fit asks only twice.
+        Large data are read again for every few draws: Stan's copies of ten million numbers fill a
+        gigabyte, or five where it reads rows in a loop, and a fit asks only twice.
         """
-        if not self._keeps:
-            return side_by_side(lambda cut: self._briefly(cut, draws), self._cuts, self._threads)
-        if self._few is None:
-            self._few = self._bind(self._compiled.bind_density)
-        return side_by_side(lambda part: part.log_density(draws), self._few, self._threads)
-
-    def _briefly(self, cut: slice, draws: Float) -> Float:
-        part = self._compiled.bind_density(self._rows(cut))
-        try:
-            return part.log_density(draws)
-        finally:
-            part.close()
+        if len(draws) > _FEW_STORED:
+            self._few.close()
+            total, count = self._many.sums("log_density", draws)
+        elif self._keeps:
+            total, count = self._few.sums("log_density", draws)
+        else:
+            total, count = self._few.briefly(draws)
+        return _without_priors(total, count - 1, self.prior, draws)
 
     def compare(self, draws: Float, ours: Callable[[StanData], Float]) -> Comparison:
         """Compare log densities at draws (S, P) with those of the author's program.
@@ -162,8 +145,11 @@ class Witness:
         error = _disagreement(self.log_density(draws), ours(self.data))
         return Comparison(error, len(draws), self.n_obs, self.n_obs)
 
-    def _bind(self, bind: Callable[[StanData], Any]) -> list[Any]:
-        return side_by_side(lambda cut: bind(self._rows(cut)), self._cuts, self._threads)
+    def _bind(self, cut: slice, threads: int) -> BoundModel:
+        return self._compiled.bind(self._rows(cut), threads=threads)
+
+    def _bind_density(self, cut: slice) -> Density:
+        return self._compiled.bind_density(self._rows(cut))
 
     def _rows(self, cut: slice) -> dict[str, Any]:
         data = self.data
@@ -173,15 +159,8 @@ class Witness:
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
-        self._close_few()
-        for part in (*(self._many or ()), self.prior):
+        for part in (self._few, self._many, self.prior):
             part.close()
-        self._many = None
-
-    def _close_few(self) -> None:
-        for part in self._few or ():
-            part.close()
-        self._few = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 
+from stancoreset.checks import listed
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.limits import NOISE
@@ -396,8 +397,8 @@ def antithetic(expansion: Expansion, pairs: int, rng: np.random.Generator) -> Fl
 
 
 def _point(names: tuple[str, ...], theta: Float) -> str:
-    shown = ", ".join(f"{n} = {x:.4g}" for n, x in list(zip(names, theta, strict=True))[:4])
-    return f"{shown}{', …' if len(theta) > 4 else ''} (unconstrained)"
+    shown = listed((f"{n} = {x:.4g}" for n, x in zip(names, theta, strict=True)), most=4)
+    return f"{shown} (unconstrained)"
 
 
 def _part(matrix: AnyMatrix, columns: NDArray[np.intp]) -> AnyMatrix:

@@ -6,7 +6,7 @@ callables they need; `stancoreset.fit.in_the_loop` makes one from any Stan progr
 
 from __future__ import annotations
 
-from stancoreset.selection.in_the_loop.base import CoresetPosterior, Tangent, tangent
+from stancoreset.selection.in_the_loop.base import CoresetPosterior, Tangent, kl_gradient, tangent
 from stancoreset.selection.in_the_loop.chains import coreset_mcmc
 from stancoreset.selection.in_the_loop.greedy import sparse_vi
 from stancoreset.selection.in_the_loop.methods import METHODS, InTheLoopName
@@ -18,6 +18,7 @@ __all__ = [
     "InTheLoopName",
     "Tangent",
     "coreset_mcmc",
+    "kl_gradient",
     "quasi_newton",
     "sparse_vi",
     "tangent",

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stancoreset.checks import check_is, check_whole, shown
 from stancoreset.errors import SolverError
-from stancoreset.selection.solvers import is_finite
+from stancoreset.selection.solvers import check_count, is_finite
 
 __all__ = [
     "CoresetPosterior",
@@ -31,6 +31,7 @@ __all__ = [
     "check_call",
     "check_positive",
     "finite",
+    "kl_gradient",
     "tangent",
 ]
 
@@ -167,6 +168,15 @@ def advance(
             break
         length *= shorter
     return trial, there
+
+
+def kl_gradient(
+    model: CoresetPosterior, columns: NDArray[Any], weights: NDArray[Any], draws: int, seed: int = 0
+) -> Float:
+    """Unbiased estimate of ∂KL(π_w ‖ π)/∂w_n for columns (k,) with weights (k,), (k,)."""
+    check_count(draws - 1, "draws - 1")
+    rng = np.random.default_rng(seed)
+    return tangent(model, np.asarray(columns), np.asarray(weights, float), draws, rng).gradient
 
 
 def centred(values: Float) -> Float:
