@@ -39,6 +39,7 @@ __all__ = [
     "group",
     "is_number",
     "is_whole",
+    "listed",
     "near_misses",
     "option",
     "options_of",
@@ -47,14 +48,12 @@ __all__ = [
 ]
 
 # Stan's seeds are unsigned 32-bit integers.
-_SEEDS = 2**32 - 1
+_SEEDS = int(np.iinfo(np.uint32).max)
 # Largest whole number that NumPy's arrays hold.
-_MOST = 2**63 - 1
-# Largest length of a value in a message.
-_LONGEST = 80
+_MOST = int(np.iinfo(np.int64).max)
 
 
-def shown(value: object) -> str:
+def shown(value: object, longest: int = 80) -> str:
     """Format a value for a message, shortened if it is long.
 
     >>> shown("x" * 300)[-3:]
@@ -64,7 +63,17 @@ def shown(value: object) -> str:
         words = " ".join(repr(value).split())
     except Exception:  # any error of a foreign object; and integers of too many digits
         words = f"a {type(value).__name__}"
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """The first names of a list, for a message.
+
+    >>> listed("abc", most=2)
+    'a, b, …'
+    """
+    found = list(map(str, names))
+    return ", ".join(found[:most]) + (", …" if len(found) > most else "")
 
 
 def is_number(value: object) -> bool:

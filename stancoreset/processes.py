@@ -26,12 +26,6 @@ __all__ = [
     "process_mark",
 ]
 
-# Windows: the right to ask for an exit code, the exit code of a running process, and the error for
-# a process of another user.
-_MAY_QUERY, _STILL_ACTIVE, _ACCESS_DENIED = 0x1000, 259, 5
-# Bytes of freed arrays from which giving memory back is worth its time.
-_LARGE = 1e8
-
 
 def free_memory(group: Path = Path("/sys/fs/cgroup")) -> float:
     """Bytes that this process can still take without swapping; infinite where that is unknown.
@@ -76,18 +70,18 @@ def _fields(path: Path) -> dict[str, str]:
     return {words[0]: words[1] for words in map(str.split, lines) if len(words) > 1}
 
 
-def give_back_memory(arrays: float = float("inf")) -> None:
+def give_back_memory(arrays: float = float("inf"), large: float = 1e8) -> None:
     """Return to the system what was freed; glibc keeps the small pieces of every thread.
 
     They are hundreds of megabytes after a million rows were read, and of no use to large arrays.
-    Beside `arrays` of few bytes nothing is returned, nor if little is kept: it takes time, and so
-    does asking for it again.
+    Beside `arrays` that are not `large`, in bytes, nothing is returned, nor if little is kept: it
+    takes time, and so does asking for it again.
     """
-    if arrays < _LARGE:
+    if arrays < large:
         return
     library = ctypes.CDLL(None) if os.name == "posix" else None
     trim = getattr(library, "malloc_trim", None)
-    if trim is not None and _kept(library) > _LARGE:
+    if trim is not None and _kept(library) > large:
         trim(0)
 
 
@@ -201,11 +195,12 @@ def _status(pid: int) -> tuple[str, str] | None:
 
 
 def _is_alive_on_windows(pid: int) -> bool:
+    may_query, access_denied, still_active = 0x1000, 5, 259  # of Windows' own header files
     kernel: Any = ctypes.windll.kernel32  # type: ignore[attr-defined]  # of Windows alone
-    handle = kernel.OpenProcess(_MAY_QUERY, False, pid)
+    handle = kernel.OpenProcess(may_query, False, pid)
     if not handle:
-        return bool(kernel.GetLastError() == _ACCESS_DENIED)
+        return bool(kernel.GetLastError() == access_denied)
     code = ctypes.c_ulong()
     known = kernel.GetExitCodeProcess(handle, ctypes.byref(code))
     kernel.CloseHandle(handle)
-    return not known or code.value == _STILL_ACTIVE
+    return not known or code.value == still_active

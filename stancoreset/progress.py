@@ -18,8 +18,6 @@ _log = logging.getLogger(__name__)
 
 #: The stage of everything that has no name.
 REST = "other"
-# Seconds from which work that lies ahead is announced.
-_LONG = 600.0
 
 
 class Stages:
@@ -85,13 +83,13 @@ class Stages:
         if self._on_note is not None:
             self._on_note(text)
 
-    def foresee(self, what: str, seconds: float, advice: str) -> None:
-        """Say that something will take long, if it will, and what to do about it.
+    def foresee(self, what: str, seconds: float, advice: str, long: float = 600.0) -> None:
+        """Say that something will take `long` seconds or more, if so, and what to do about it.
 
         >>> Stages(on_note=print).foresee("NUTS", 3_000.0, "ask for fewer draws")
         NUTS will take about 50 minutes: ask for fewer draws
         """
-        if seconds > _LONG:
+        if seconds > long:
             self.advise(f"{what} will take about {seconds / 60:,.0f} minutes: {advice}")
 
     def advise(self, text: str) -> None:

@@ -25,7 +25,6 @@ from stancoreset.reference import Reference
 
 __all__ = ["demo"]
 
-_LAPLACE_DRAWS = 4_000
 # Files of a full run, in the demo's folder.
 _FULL = ("full.nc", "departures_nuts.json")
 
@@ -53,9 +52,7 @@ def demo(
         fit = run_fit(model, flights.data, **flights.labels)
         say("For comparison:")
         started = time.perf_counter()
-        laplace = model.reference(
-            flights.data, "laplace", draws=_LAPLACE_DRAWS, seed=fit.settings["seed"]
-        )
+        laplace = model.reference(flights.data, "laplace", draws=4_000, seed=fit.settings["seed"])
         say.stage("Laplace fit", time.perf_counter() - started)
         full = FullRun.stored()
         if args.full:

@@ -10,8 +10,6 @@ from stancoreset.model import CoresetModel
 
 __all__ = ["explained"]
 
-_NARROWEST = 40
-
 
 def explained(model: CoresetModel, width: int | None = None) -> str:
     """Explain in words the observation, the weighting of each statement, and ψ.
@@ -22,7 +20,7 @@ def explained(model: CoresetModel, width: int | None = None) -> str:
     width : int, optional
         Columns; by default those of the terminal.
     """
-    width = max(_NARROWEST, width or shutil.get_terminal_size().columns)
+    width = max(40, width or shutil.get_terminal_size().columns)
     lines = wrap(model.explain_observation(), width)
     lines += ["", *_statements(model, width), ""]
     for sentence in model.explain_seen().splitlines():

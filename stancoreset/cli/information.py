@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "information"]
 
-# Rows of the table that is printed.
-_PRINTED = 20
-
 
 def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -> None:
     """Add the command to the parser."""
@@ -79,8 +76,8 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
     found.set_defaults(run=handler)
 
 
-def information(args: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """Score or choose rows; return the exit code."""
+def information(args: argparse.Namespace, say: Callable[[str], None], printed: int = 20) -> int:
+    """Score or choose rows, say the best `printed`; return the exit code."""
     from stancoreset.checks import check_path
     from stancoreset.model import load_fit
 
@@ -101,9 +98,9 @@ def information(args: argparse.Namespace, say: Callable[[str], None]) -> int:
             raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
     if args.json:
         print(table.to_json(orient="records"))
-    best = table if args.size is not None else table.nlargest(_PRINTED, "gain")
+    best = table if args.size is not None else table.nlargest(printed, "gain")
     say(f"{found}\nby {found.likelihood}\n")
-    say(best.head(_PRINTED).to_string(index=False, float_format=lambda v: f"{v:.4g}"))
+    say(best.head(printed).to_string(index=False, float_format=lambda v: f"{v:.4g}"))
     if out is not None:
         say(f"\n{len(table):,} rows are in {out}")
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field
 from typing import Any, Never
 
-from stancoreset.engines import ENGINES, NUTS
+from stancoreset.engines import ENGINES
 from stancoreset.model import (
     AUTO,
     KERNEL,
@@ -16,7 +16,7 @@ from stancoreset.model import (
     merge_options,
 )
 
-__all__ = ["add_fit_options", "add_merge_options", "asked", "sampler_options"]
+__all__ = ["add_fit_options", "add_merge_options", "asked"]
 
 # Options that a command line cannot hold, or that it decides itself.
 _PYTHON_ONLY = ("coords", "dims", "show_console", "refresh")
@@ -74,11 +74,6 @@ def asked(args: argparse.Namespace) -> dict[str, Any]:
         "resume": args.resume,
         "overwrite": args.overwrite,
     }
-
-
-def sampler_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Collect NUTS' options."""
-    return {name: getattr(args, name) for name in NUTS.names() if name not in _PYTHON_ONLY}
 
 
 def _add_all(

@@ -10,9 +10,6 @@ from stancoreset.progress import Stages
 
 __all__ = ["Speaker"]
 
-# Stages that took less are not printed; the report lists all of them.
-_SHOWN_SECONDS = 0.005
-
 
 class Speaker:
     """Prints messages unless --quiet is given; with --json, on standard error.
@@ -41,5 +38,5 @@ class Speaker:
 
     def stage(self, name: str, seconds: float) -> None:
         """Say how many seconds a stage took, unless that is next to nothing."""
-        if seconds >= _SHOWN_SECONDS:
+        if seconds >= 0.005:  # the report lists the others too
             self(f"  {name:<16} {seconds:8.2f} s")

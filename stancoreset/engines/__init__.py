@@ -34,7 +34,6 @@ from stancoreset.engines.metric import (
     DENSE_PARAMETERS,
     inverse_metric,
     metric_near,
-    show_covariance,
 )
 from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
@@ -87,7 +86,6 @@ __all__ = [
     "refuse",
     "refuse_arguments",
     "resolve_engine",
-    "show_covariance",
     "stan_init",
     "with_options",
     "write_chain",

@@ -48,7 +48,7 @@ class Chain:
 
     model: str
     engine: str
-    stan_version: tuple[int, int]
+    stan_version: tuple[int, int] = (2, 37)
     data_file: str = ""
     number: int = 1
     seed: int = 0

@@ -29,7 +29,7 @@ from stancoreset.engines.base import (
     SampleResult,
     parameter_names,
 )
-from stancoreset.engines.metric import DENSE_PARAMETERS, score_divergence
+from stancoreset.engines.metric import DENSE_PARAMETERS, enough_for_scores, score_divergence
 from stancoreset.stan import Centring, Shifts
 
 __all__ = ["Coordinates", "Moving", "coordinates_for"]
@@ -37,12 +37,6 @@ __all__ = ["Coordinates", "Moving", "coordinates_for"]
 _log = logging.getLogger(__name__)
 # Exponents and shifts.
 _Choice: TypeAlias = tuple[tuple[float, ...], Shifts]
-
-# Least fall of the score divergence F for which effects are moved, and its least multiple of the
-# standard error.
-_SAVED, _ERRORS = 0.5, 2.0
-# Draws that judge coordinates: the least number, and the number per parameter of a dense metric.
-_LOOKED_AT, _PER_PARAMETER = 300, 2
 
 
 @dataclass(frozen=True)
@@ -157,7 +151,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
     """The exponents and shifts that save most, of one effect after the other."""
     centring = moving.centring
     dense = near.shape[1] <= DENSE_PARAMETERS
-    enough = max(_LOOKED_AT, _PER_PARAMETER * near.shape[1] * dense)
+    enough = enough_for_scores(near.shape[1])
     draws = near[:: max(1, len(near) // enough)][:enough]
     values = own.constrain(draws)
 
@@ -201,11 +195,11 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
     return chosen
 
 
-def _saves(before: Float, after: Float) -> bool:
-    """Whether scores are closer to a Gaussian's, beyond the noise of the draws, (S,) each."""
+def _saves(before: Float, after: Float, least: float = 0.5, errors: float = 2.0) -> bool:
+    """Whether scores are closer to a Gaussian's by more than `least` and the noise, (S,) each."""
     if not np.isfinite(after).all():
         return False
     saved = before - after
     if not np.isfinite(saved).all():
         return True
-    return bool(saved.mean() > max(_SAVED, _ERRORS * saved.std() / np.sqrt(len(saved))))
+    return bool(saved.mean() > max(least, errors * saved.std() / np.sqrt(len(saved))))

@@ -16,8 +16,6 @@ from stancoreset.stan.data import raw_data
 
 __all__ = ["check_inits", "initial_points", "recorded_inits"]
 
-# Stan draws missing values between −2 and 2.
-_RADIUS = 2.0
 
 _EXPECTED = (
     "expected a number, a dict of values by parameter or the path of a JSON file with them, a "
@@ -114,7 +112,7 @@ def _points(inits: np.ndarray, chains: int, count: int) -> Float:
 
 def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collection[str]) -> Float:
     """Draw the starting point of one chain."""
-    radius = float(one) if is_number(one) else _RADIUS
+    radius = float(one) if is_number(one) else 2.0  # as Stan draws missing values
     given = {} if is_number(one) else _given(bound, one, others)
     missing = bool(set(parameter_names(bound)) - set(given))
     for _ in range(INIT_TRIES):

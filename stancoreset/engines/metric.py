@@ -33,6 +33,7 @@ __all__ = [
     "DENSE_DRAWS",
     "DENSE_PARAMETERS",
     "checked_metric",
+    "enough_for_scores",
     "inverse_metric",
     "metric_near",
     "score_divergence",
@@ -47,18 +48,6 @@ DENSE_PARAMETERS = 400
 #: Covariances of S draws in P dimensions, whitened by the true one, have eigenvalues from
 #: (1 − √(P/S))² to (1 + √(P/S))².
 DENSE_DRAWS = 5
-
-# Stan shrinks a covariance of S draws by the weight of five draws towards a thousandth of the
-# identity.
-_PRIOR_DRAWS, _PRIOR_VARIANCE = 5.0, 1e-3
-# Covariances of draws and of gradients are shrunk by the weight of this many draws towards the
-# diagonal metric.
-_DIAGONAL_DRAWS = 1.0
-# Draws and gradients per parameter with a dense metric; below one, the diagonal metric holds in
-# the directions that no draw shows.
-_DENSE_SCORES = 0.5
-# Draws whose gradients show the metric: at least, and for each parameter of a dense one.
-_SCORED, _SCORES = 300, 2
 
 
 def show_covariance(draws: Float) -> bool:
@@ -132,13 +121,14 @@ def inverse_metric(draws: Float, gradients: Float | None = None) -> Float:
         return _of_draws(draws)
 
 
-def _of_draws(draws: Float) -> Float:
+def _of_draws(draws: Float, prior_draws: float = 5.0, prior_variance: float = 1e-3) -> Float:
+    """The covariance, shrunk as Stan does by so many draws towards a variance."""
     count = len(draws)
     # A parameter that does not vary keeps the metric with which Stan starts.
     variances = draws.var(axis=0, ddof=1)
     variances = np.where(variances > 0, variances, 1.0)
-    kept = count / (count + _PRIOR_DRAWS)
-    added = (1 - kept) * _PRIOR_VARIANCE
+    kept = count / (count + prior_draws)
+    added = (1 - kept) * prior_variance
     if not show_covariance(draws):
         return np.asarray((kept + added) * variances)
     covariance = np.atleast_2d(np.cov(draws, rowvar=False))
@@ -154,9 +144,13 @@ def metric_near(bound: BoundModel, near: Float, *, mixed: bool = False) -> Float
     """
     if mixed and show_covariance(near):
         return _require_finite(inverse_metric(near), bound, near)
-    dense = bound.n_params <= DENSE_PARAMETERS
-    few = near[: max(_SCORED, _SCORES * bound.n_params * dense)]
+    few = near[: enough_for_scores(bound.n_params)]
     return _require_finite(inverse_metric(few, bound.log_density_gradient(few)[1]), bound, few)
+
+
+def enough_for_scores(parameters: int) -> int:
+    """Number of draws whose gradients show the metric: 300, or two a parameter of a dense one."""
+    return max(300, 2 * parameters * (parameters <= DENSE_PARAMETERS))
 
 
 def _require_finite(metric: Float, bound: BoundModel, near: Float) -> Float:
@@ -220,7 +214,8 @@ def _of_scores(draws: Float, gradients: Float) -> Float:
     spread, pull = _spread(away), _spread(force)
     varies = (spread > 0) & (pull > 0)
     scale = np.sqrt(np.where(varies, spread, 1.0) / np.where(varies, pull, 1.0))
-    if parameters > DENSE_PARAMETERS or count < _DENSE_SCORES * parameters:
+    # Where draws are fewer than parameters, the diagonal holds in directions that no draw shows.
+    if parameters > DENSE_PARAMETERS or 2 * count < parameters:
         return np.asarray(scale**2)
     c_theta, c_g = _shrunk(away / scale), _shrunk(force * scale)
     root, inverse = _power(c_g, 0.5), _power(c_g, -0.5)
@@ -234,11 +229,11 @@ def _spread(values: Float) -> Float:
     return np.ldexp(np.ldexp(values, -power).std(axis=0), power)
 
 
-def _shrunk(centred: Float) -> Float:
-    """The covariance of rows around zero, shrunk towards the identity."""
+def _shrunk(centred: Float, draws: float = 1.0) -> Float:
+    """The covariance of rows around zero, shrunk by so many draws towards the identity."""
     count, size = centred.shape
-    total = centred.T @ centred + _DIAGONAL_DRAWS * np.eye(size)
-    return np.asarray(total / (count + _DIAGONAL_DRAWS))
+    total = centred.T @ centred + draws * np.eye(size)
+    return np.asarray(total / (count + draws))
 
 
 def _power(matrix: Float, exponent: float) -> Float:

@@ -24,19 +24,13 @@ Metric: TypeAlias = Literal["diag_e", "diag", "dense_e", "dense", "unit_e"]
 
 #: Default number of warm-up iterations, as in Stan.
 WARMUP = 1000
-# Stan's phases of warm-up, 75, 25 and 50 iterations; a shorter one adapts the step size alone.
-_SHORTEST_ADAPTING = 150
-#: Default number of warm-up iterations with a known metric, which Stan leaves as it is.
-KNOWN_WARMUP = _SHORTEST_ADAPTING - 1
+#: Default number of warm-up iterations with a known metric. Stan leaves it as it is in warm-ups
+#: shorter than its phases of 75, 25 and 50 iterations, which adapt the step size alone.
+KNOWN_WARMUP = 149
 #: Default target acceptance rate, as in Stan.
 DELTA = 0.8
 #: Default target acceptance rate with a known dense metric.
 DENSE_DELTA = 0.98
-# Default target acceptance rate with a known diagonal metric of many groups, where steps are short,
-# not trajectories: effective draws of 1,000 groups' intercept and scale were 838 and 1,036, then
-# 1,370 and 910, in a single run each. Trajectories of 2,000 groups' slopes have 15 steps in place
-# of 31.
-_MANY_DELTA = 0.7
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
 _DYNAMICS = (
@@ -245,7 +239,7 @@ class NUTS:
         warmup = self.iter_warmup
         if warmup is None:
             warmup = KNOWN_WARMUP if known and self.metric != "unit_e" else WARMUP
-        kept = known and warmup < _SHORTEST_ADAPTING
+        kept = known and warmup <= KNOWN_WARMUP
         dense = kept and np.asarray(inv_metric).ndim == 2
         metric = self.metric or ("dense_e" if dense else "diag_e")
         delta = self.adapt_delta
@@ -263,7 +257,7 @@ class NUTS:
         """Target acceptance rate without a known metric."""
         return DELTA if self.adapt_delta is None else float(self.adapt_delta)
 
-    def delta_of_groups(self, dimensions: int) -> float:
+    def delta_of_groups(self, dimensions: int, many: float = 0.7) -> float:
         """Target acceptance rate with a known metric, for a program with groups.
 
         It is 0.7 with more parameters than a dense metric may have, and otherwise Stan's own. With
@@ -273,8 +267,8 @@ class NUTS:
         >>> NUTS().delta_of_groups(4_006), NUTS().delta_of_groups(340)
         (0.7, 0.8)
         """
-        many = self.adapt_delta is None and dimensions > DENSE_PARAMETERS
-        return _MANY_DELTA if many else self.delta
+        short = self.adapt_delta is None and dimensions > DENSE_PARAMETERS
+        return many if short else self.delta
 
     def settings(self) -> dict[str, Any]:
         """Options that determine the draws, as plain values; rare ones only if they are set.

@@ -25,11 +25,12 @@ from stancoreset.engines.base import (
     StanData,
 )
 from stancoreset.errors import EngineError, EngineNotFoundError
+from stancoreset.limits import NOISE
 
 __all__ = ["TOLERANCE", "CompiledForBoth", "agreement", "embedded"]
 
 #: Largest relative difference between two engines due to rounding.
-TOLERANCE = 1e-9
+TOLERANCE = NOISE
 
 
 def embedded(threads: int) -> Engine | None:

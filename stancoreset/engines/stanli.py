@@ -94,7 +94,7 @@ class StanliEngine:
     @property
     def stan_version(self) -> tuple[int, int]:
         """Version of Stan whose constraining transforms stanli uses."""
-        return _STAN_VERSION
+        return Chain.stan_version  # simplices are as in 2.37
 
     def compile(
         self, code: str, *, name: str = "model", log_lik: str = "log_lik"
@@ -103,8 +103,6 @@ class StanliEngine:
         return StanliCompiled(code, name, *_translate(code), self.threads, log_lik)
 
 
-# Simplices are as in 2.37.
-_STAN_VERSION = (2, 37)
 # Bytes that stanli takes while it reads a byte of text; it frees most of them.
 _READING = 60
 # What to do about chains that end with such a message.
@@ -435,7 +433,6 @@ class StanliBound(Closing):
         about = Chain(
             model=self._compiled.name,
             engine=_version(),
-            stan_version=_STAN_VERSION,
             seed=seed,
             draws=-(-int(nuts.iter_sampling) // int(nuts.thin)),
             thin=int(nuts.thin),

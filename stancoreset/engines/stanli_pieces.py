@@ -27,11 +27,12 @@ from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
 from stancoreset.engines.stanli_progress import heard
 from stancoreset.engines.stanli_threads import in_loading_thread
+from stancoreset.limits import KEPT
 
 __all__ = ["Piece", "Pieces", "gathered"]
 
 # Number of values of all draws beyond which chains run in pieces (160 MB), and of a piece at most.
-_MANY, _AT_ONCE = 20_000_000, 10_000_000
+_MANY, _AT_ONCE = KEPT, KEPT // 2
 # Random numbers in transformed data, which stanli draws again for every seed.
 _RANDOM_DATA = re.compile(r"\btransformed\s+data\b.*?_rng\s*\(.*?\bparameters\b", re.DOTALL)
 

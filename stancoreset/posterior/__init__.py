@@ -32,6 +32,7 @@ from stancoreset.posterior.disagreement import why_chains_disagree
 from stancoreset.posterior.divergences import gaussian_kl
 from stancoreset.posterior.evidence import Evidence, estimate_evidence
 from stancoreset.posterior.importance import (
+    KHAT_USABLE,
     LEAST_DRAWS,
     moved_by,
     smoothed_weights,
@@ -46,6 +47,7 @@ from stancoreset.posterior.named import NamedPosterior, common_variables, read_p
 __all__ = [
     "ESS_CORRECTED",
     "HELDOUT_CERTIFIED",
+    "KHAT_USABLE",
     "LEAST_DRAWS",
     "RHAT_MIXED",
     "VERDICT_COLORS",

@@ -97,6 +97,7 @@ from stancoreset.posterior.faults import (
 )
 from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usable_log_weights
 from stancoreset.posterior.marginals import Marginals
+from stancoreset.posterior.rule import RULE
 
 __all__ = [
     "VERDICT_COLORS",
@@ -118,43 +119,9 @@ VERDICT_COLORS: dict[Verdict, str] = {
     "rejected": "#D55E00",
 }
 
-#: Verdict thresholds; see `Certificate`.
-KHAT_CORRECTED = KHAT_USABLE
-#: Required importance efficiency for k̂ up to a bound.
-LEAST_EFFICIENCY = ((0.5, 0.9), (KHAT_CORRECTED, 0.99), (np.inf, 0.998))
-HELDOUT_CERTIFIED = 0.1
-# Largest change of a mean, in standard deviations, and of a standard deviation, relative, that
-# weighting the draws may make: below what would be an error, 0.1, to leave room for noise.
-_MOVED = 0.07
-# A change that is small relative to the error of chains that are too short.
-_MOVED_LITTLE = 0.5 * _MOVED
-# Pareto k̂ up to which weights have no heavy tail; draws from which k̂ is known; standard errors
-# within which a change is known. Of 3,362 simulated sets of weights for which 250 draws leave no
-# doubt, 1,000 draws certify 99 %, and all but one of those without rare jumps.
-_LIGHT, _SHOW_KHAT, _SURELY = 0.3, 250, 3
-# Promised error of each mean, in standard deviations, and of each standard deviation, relative; and
-# the number of standard errors that must fit into it beside what the weights move.
-_STANDARD_ERRORS = 2
-_PROMISED = _STANDARD_ERRORS * PRECISE
-# If these changes are unknown, ESS must bound them: (1/0.99 − 1)^½ = 0.1.
-_ESS_ALONE = 0.99
-#: Efficiency and held-out error beyond which weights are useless whatever k̂ is: most draws are in
-#: the wrong place.
-ESS_CORRECTED = 0.5
-_HELDOUT_CORRECTED = 0.5
-# Share of divergent transitions above which NUTS may have missed part of its target: along
-# curved ridges 0.18 % of them (7 of 4,000) accompanied a standard deviation too small by 24 %,
-# while correct fits have hardly any (3 of 8,000 at most).
-_DIVERGENT = 0.0005
-# Number of divergent transitions in short runs that may be due to chance.
-_STRAY = 2
-#: R̂ above which the chains represent different posteriors, or leave a mean uncertain by 0.1
-# standard deviations: R̂² − 1 is about chains/ESS, twice that of split ones. Weights cannot correct
-# that, since they compare densities at draws, not the number of draws in each region.
-RHAT_MIXED = 1.05
-# Share of the full posterior's mass, estimated from the reference, that may lie beyond the
-# coreset's draws, and of the reference's draws that may lie in modes without coreset draws.
-_UNSEEN = 0.02
+#: Thresholds of verdicts that others ask for; see `stancoreset.posterior.rule.Rule`.
+LEAST_EFFICIENCY, HELDOUT_CERTIFIED = RULE.efficiency, RULE.heldout
+ESS_CORRECTED, RHAT_MIXED = RULE.efficiency_corrected, RULE.rhat
 
 
 @dataclass(frozen=True)
@@ -310,7 +277,7 @@ class Certificate:
         """
         errors = self.mcse_mean, self.mcse_sd
         beside = self._spoiled_only_by(WeightsAndChains)
-        return _longer(self.moved, errors, _MOVED) if beside else 1.0
+        return _longer(self.moved, errors, RULE.moved) if beside else 1.0
 
     @property
     def unmixed(self) -> bool:
@@ -335,7 +302,7 @@ class Certificate:
         if not self._has(Divergent):
             return False
         unmixed, unvisited = self._has(Unmixed), self._has(Unvisited)
-        if unmixed and not unvisited and self.heldout_error <= HELDOUT_CERTIFIED:
+        if unmixed and not unvisited and self.heldout_error <= RULE.heldout:
             return True
         # Chains that agree, but not on a mode, do not find it by smaller steps.
         missed = (Unvisited,) if unmixed else ()
@@ -551,7 +518,7 @@ def certify(
     raw = usable_log_weights(log_weights)
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
-    usable = khat <= KHAT_CORRECTED and ess >= ESS_CORRECTED * len(raw)
+    usable = khat <= KHAT_USABLE and ess >= RULE.efficiency_corrected * len(raw)
     ways = ((khat, ess / len(raw)),)
     faults = tuple(_weighted(ways, heldout_error, (shift, change), monte_carlo))
     by_marginals = bool(faults) and marginals is not None and _hold(marginals, heldout_error)
@@ -620,10 +587,10 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     if certificate.verdict != "certified":
         return False
     noise = np.sqrt((1 / certificate.efficiency - 1) / certificate.n_draws)
-    moved = max(certificate.mean_shift, certificate.sd_change) + _SURELY * noise
-    light = certificate.n_draws >= _SHOW_KHAT and certificate.khat <= _LIGHT
-    even = certificate.efficiency >= LEAST_EFFICIENCY[-1][1]
-    return bool((light or even) and moved <= _MOVED)
+    moved = max(certificate.mean_shift, certificate.sd_change) + RULE.surely * noise
+    light = certificate.n_draws >= RULE.known and certificate.khat <= RULE.light
+    even = certificate.efficiency >= RULE.efficiency[-1][1]
+    return bool((light or even) and moved <= RULE.moved)
 
 
 def too_short(
@@ -638,7 +605,7 @@ def too_short(
     >>> too_short(MonteCarlo(mean=0.02, sd=0.1), rhat=1.2)
     1.0
     """
-    if too_many_divergences(divergences, n_transitions) or rhat > RHAT_MIXED:
+    if too_many_divergences(divergences, n_transitions) or rhat > RULE.rhat:
         return 1.0
     return max(1.0, float(np.nan_to_num(_longer((0.0, 0.0), (monte_carlo.mean, monte_carlo.sd)))))
 
@@ -649,7 +616,7 @@ def too_many_divergences(divergences: int = 0, n_transitions: int = 0) -> bool:
     >>> too_many_divergences(2, 4_000), too_many_divergences(3, 4_000)
     (False, True)
     """
-    return divergences > max(_STRAY, _DIVERGENT * n_transitions)
+    return divergences > max(RULE.stray, RULE.divergent * n_transitions)
 
 
 def _missed(
@@ -663,41 +630,41 @@ def _missed(
     """Faults that reject, and that importance weights cannot show."""
     if too_many_divergences(divergences, transitions):
         yield Divergent(divergences, transitions)
-    mixed = not rhat > RHAT_MIXED
+    mixed = not rhat > RULE.rhat
     if not mixed:
-        yield Unmixed(rhat, RHAT_MIXED, disagreement)
-    if unseen > _UNSEEN:
+        yield Unmixed(rhat, RULE.rhat, disagreement)
+    if unseen > RULE.unseen:
         yield Unseen(unseen)
-    if unvisited > _UNSEEN:
+    if unvisited > RULE.unseen:
         yield Unvisited(unvisited, mixed)
 
 
 def _longer(
-    moved: tuple[float, float], errors: tuple[float, float], little: float = _MOVED_LITTLE
+    moved: tuple[float, float], errors: tuple[float, float], little: float = 0.5 * RULE.moved
 ) -> float:
     """Factor by which chains must be longer; standard errors are proportional to 1/√length.
 
     If the weights move more than `little`, only the weakest bound is required.
     """
     known = np.nan_to_num(moved)
-    left = np.where(known <= little, _PROMISED - known, _PROMISED)
-    return float(np.max((_STANDARD_ERRORS * np.asarray(errors) / left) ** 2))
+    left = np.where(known <= little, RULE.promised - known, RULE.promised)
+    return float(np.max((RULE.standard_errors * np.asarray(errors) / left) ** 2))
 
 
 def _imprecise(found: MonteCarlo) -> Iterator[Fault]:
     """The fault of chains that are too short, whether weighted or not."""
-    bound = _PROMISED / _STANDARD_ERRORS
+    bound = PRECISE
     if max(found.mean, found.sd) > bound:
         yield ShortChains(found.mean, found.sd, bound, _longer((0.0, 0.0), (found.mean, found.sd)))
 
 
 def _together(moved: tuple[float, float], found: MonteCarlo) -> Iterator[Fault]:
     """The fault of weights and chains that together, but neither alone, exceed the bound."""
-    both = np.nan_to_num(moved) + _STANDARD_ERRORS * np.array([found.mean, found.sd])
-    if max(moved) > _MOVED or not np.max(both) > _PROMISED or any(_imprecise(found)):
+    both = np.nan_to_num(moved) + RULE.standard_errors * np.array([found.mean, found.sd])
+    if max(moved) > RULE.moved or not np.max(both) > RULE.promised or any(_imprecise(found)):
         return
     off = float(np.max(both))
-    yield WeightsAndChains(off, _PROMISED, max(moved), max(found.mean, found.sd))
+    yield WeightsAndChains(off, RULE.promised, max(moved), max(found.mean, found.sd))
 
 
 def _weighted(
@@ -709,16 +676,16 @@ def _weighted(
     """Faults against a certificate; `ways` are k̂ and efficiency of each kind of weights."""
     yield from _together(moved, monte_carlo)
     unknown = bool(np.isnan(moved).any())
-    if not unknown and max(moved) > _MOVED:
-        yield WeightsMove(max(moved), _MOVED)
+    if not unknown and max(moved) > RULE.moved:
+        yield WeightsMove(max(moved), RULE.moved)
     for khat, efficiency in ways:
-        wanted = next(share for bound, share in LEAST_EFFICIENCY if khat <= bound)
+        wanted = next(share for bound, share in RULE.efficiency if khat <= bound)
         if unknown:
-            wanted = max(wanted, _ESS_ALONE)
+            wanted = max(wanted, RULE.efficiency_alone)
         if not efficiency >= wanted:
             yield LowEfficiency(efficiency, wanted, khat)
-    if not heldout <= HELDOUT_CERTIFIED:
-        yield HeldoutError(heldout, HELDOUT_CERTIFIED)
+    if not heldout <= RULE.heldout:
+        yield HeldoutError(heldout, RULE.heldout)
 
 
 def _hold(marginals: Marginals, heldout: float) -> bool:
@@ -730,4 +697,4 @@ def _verdict(faults: tuple[Fault, ...], usable: bool, heldout: float) -> Verdict
     """The verdict by faults of the weights, and whether these are `usable`."""
     if not faults:
         return "certified"
-    return "corrected" if usable and not heldout > _HELDOUT_CORRECTED else "rejected"
+    return "corrected" if usable and not heldout > RULE.heldout_corrected else "rejected"

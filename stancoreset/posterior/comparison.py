@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from stancoreset.checks import check_choice, check_is, shown, understood
 from stancoreset.errors import DataError, OptionError
+from stancoreset.limits import ROUNDING
 from stancoreset.posterior.arviz import ess, rhat
 from stancoreset.posterior.divergences import wasserstein
 from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors, scalars
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["compare", "summarise", "weighted_quantiles"]
 
 Float = NDArray[np.float64]
-
-#: A spread below this share of a parameter's magnitude is rounding.
-_ROUNDING = 1e-12
 
 
 def compare(
@@ -207,7 +205,7 @@ def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) ->
     squares = (x - mean) ** 2
     spare = 1 - float(weights @ weights)
     sd = float(np.sqrt(weights @ squares / spare)) if spare > 0 else 0.0
-    if sd <= _ROUNDING * np.abs(x).max():
+    if sd <= ROUNDING * np.abs(x).max():
         sd = 0.0
     error = float(np.sqrt(weights**2 @ squares / efficiency)) if efficiency > 0 else np.nan
     time = posterior.seconds
@@ -267,7 +265,7 @@ def _distance(
     if unit > 0:
         return {name: value / unit for name, value in distances.items()} | {"sd_ratio": sd / unit}
     # a parameter held fixed (a correlation of 1, ...): equal or infinitely far
-    close = _ROUNDING * abs(base_stats["mean"])
+    close = ROUNDING * abs(base_stats["mean"])
     return {name: 0.0 if value <= close else np.inf for name, value in distances.items()} | {
         "sd_ratio": 1.0 if sd == 0 else np.inf
     }

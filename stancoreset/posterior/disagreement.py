@@ -17,18 +17,13 @@ from stancoreset.engines import Float
 
 __all__ = ["why_chains_disagree"]
 
-# Width of a range without draws that is a gap, in sds of a chain; share of draws at either end that
-# is ignored.
-_GAP, _END = 0.5, 0.01
-# Largest R̂ of the halves of a chain that stays where it is.
-_STAYS = 1.2
-# Rank correlation of parameters that change together.
-_TOGETHER = 0.9
-# Share of the median below which a positive parameter falls to zero.
-_TO_ZERO = 1e-8
 
-
-def why_chains_disagree(draws: Mapping[str, NDArray[np.float64]]) -> str:
+def why_chains_disagree(
+    draws: Mapping[str, NDArray[np.float64]],
+    pole: float = 1e-8,
+    stays: float = 1.2,
+    together: float = 0.9,
+) -> str:
     """Say, of the parameter whose chains differ most, how they differ, and what to do.
 
     Parameters
@@ -57,7 +52,7 @@ def why_chains_disagree(draws: Mapping[str, NDArray[np.float64]]) -> str:
     scores = _ranks(values)
     worst = int(np.argmax(_rhat(np.concatenate(_halves(scores), axis=0))))
     name, x = names[worst], values[..., worst]
-    if np.all(x >= 0) and x.min() <= _TO_ZERO * np.median(x):
+    if np.all(x >= 0) and x.min() <= pole * np.median(x):
         return (
             f"some draws of {name} fall to {x.min():.1g}, where the density grows without bound: "
             "the likelihood or the prior of a scale has a pole at zero; give it a prior that keeps "
@@ -66,7 +61,7 @@ def why_chains_disagree(draws: Mapping[str, NDArray[np.float64]]) -> str:
     below, above = _gap(x)
     upper = (x > 0.5 * (below + above)).mean(axis=1)
     own = _rhat(np.stack(_halves(scores[..., [worst]]))).max()
-    if above > below and (np.any((upper > 0) & (upper < 1)) or own <= _STAYS):
+    if above > below and (np.any((upper > 0) & (upper < 1)) or own <= stays):
         return (
             f"its chains lie in different modes: {name} is below {below:.2g} or above {above:.2g}, "
             f"which {np.sum(upper > 0)} of {len(x)} chains visit; constrain the parameters to one "
@@ -77,7 +72,7 @@ def why_chains_disagree(draws: Mapping[str, NDArray[np.float64]]) -> str:
         along = np.abs(np.nan_to_num(np.corrcoef(flat[:, worst], flat.T)[0, 1:]))
     along[worst] = 0.0
     other = int(np.argmax(along))
-    if along[other] >= _TOGETHER:
+    if along[other] >= together:
         pair = " and ".join(names[k] for k in sorted((worst, other)))
         return (
             f"its chains move slowly along a ridge, on which {pair} change together; the data know "
@@ -123,12 +118,12 @@ def _rhat(values: Float) -> Float:
         return np.nan_to_num(np.sqrt((length - 1) / length + between / within), nan=1.0)
 
 
-def _gap(x: Float) -> tuple[float, float]:
+def _gap(x: Float, wide: float = 0.5, end: float = 0.01) -> tuple[float, float]:
     """Ends of the widest gap among draws; equal if it is no wider than chance leaves."""
     ordered = np.sort(x, axis=None)
-    low, high = np.quantile(ordered, [_END, 1 - _END])
+    low, high = np.quantile(ordered, [end, 1 - end])
     inside = ordered[(ordered >= low) & (ordered <= high)]
     widths = np.diff(inside)
     k = int(np.argmax(widths))
-    wide = widths[k] > _GAP * np.median(x.std(axis=1))
-    return float(inside[k]), float(inside[k + 1] if wide else inside[k])
+    is_gap = widths[k] > wide * np.median(x.std(axis=1))
+    return float(inside[k]), float(inside[k + 1] if is_gap else inside[k])

@@ -16,14 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from stancoreset.limits import ROUNDING
 from stancoreset.posterior.digits import with_spread
 from stancoreset.posterior.importance import smoothed_weights, usable_log_weights
 
 __all__ = ["Evidence", "estimate_evidence"]
-
-
-# Relative rounding error of a sum of log densities; weights that are all equal have less error.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class Evidence:
 
 def _with_error(value: float, error: float) -> str:
     """A number to the second digit of its error, if that is known."""
-    if _ROUNDING * abs(value) < error < np.inf:
+    if ROUNDING * abs(value) < error < np.inf:
         return with_spread(value, error)
     return f"{value:,.6f} ± {error:.2g}"
 

@@ -27,8 +27,6 @@ __all__ = [
 KHAT_USABLE = 0.7
 #: Smallest number of draws that determines the tail of their weights.
 LEAST_DRAWS = 100
-# Margin by which a log weight must exceed all drawn ones to count as unseen.
-_BEYOND = 1.0
 
 
 def usable_log_weights(log_weights: ArrayLike) -> Float:
@@ -79,7 +77,10 @@ def moved_by(log_weights: ArrayLike, draws: ArrayLike) -> tuple[float, float]:
 
 
 def unseen_mass(
-    log_weights: ArrayLike, reference_log_weights: ArrayLike, log_importance: ArrayLike
+    log_weights: ArrayLike,
+    reference_log_weights: ArrayLike,
+    log_importance: ArrayLike,
+    margin: float = 1.0,
 ) -> float:
     """Mass of the full posterior beyond the coreset's draws, estimated from the reference.
 
@@ -97,7 +98,7 @@ def unseen_mass(
     if not khat <= KHAT_USABLE:
         return float("nan")
     highest = float(np.max(np.asarray(log_weights)))
-    beyond = np.asarray(reference_log_weights) > highest + _BEYOND
+    beyond = np.asarray(reference_log_weights) > highest + margin
     return float(np.sum(weights[beyond]))
 
 

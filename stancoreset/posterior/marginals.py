@@ -51,6 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
+from stancoreset.limits import NOISE
 from stancoreset.posterior.arviz import with_normal_scores
 from stancoreset.posterior.digits import percent
 from stancoreset.posterior.importance import LEAST_DRAWS, smoothed_weights
@@ -61,22 +62,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Marginals", "enough_draws", "marginals_of"]
 
-# Draws for each function of the shared coordinates, so that their noise is 1/20 of the variance;
-# and the fewer draws that suffice if only all groups together are a function of them.
-_DRAWS, _FEWER_DRAWS = 20, 4
-# Groups whose weights are held at a time.
-_AT_ONCE = 256
-# Efficiency below which weights are smoothed: above, no tail of theirs matters.
-_SMOOTHED = 0.99
-# Lower limit of E[exp M_h | γ] − 1, because least squares may estimate less than is possible.
-_LEAST = -0.5
-# Largest variance of the log weights that may be omitted, beyond which terms of second order
-# matter; and largest root mean square of the omitted changes of means and sds.
-_LEFT, _UNEXPLAINED = 1.0, 0.03
-# Smallest number of elements of a parameter whose average is judged.
-_MANY = 20
-# A ridge of coordinates that are functions of others, as a share of the number of draws.
-_RIDGE = 1e-9
+# Draws for each function of the shared coordinates, so that their noise is 1/20 of the variance.
+_DRAWS = 20
 # Fields of `Marginals` that hold for all coordinates.
 _SCALARS = (
     "average_shift",
@@ -187,6 +174,9 @@ def marginals_of(
     blocks: Blocks,
     names: Sequence[str],
     sums: Float | None = None,
+    few: int = 4,
+    most_left: float = 1.0,
+    unexplained: float = 0.03,
 ) -> Marginals | None:
     """The marginals by log weights (S,), and their gradients (S, P), at draws (S, P).
 
@@ -209,7 +199,7 @@ def marginals_of(
     1
     """
     count, wide = len(draws), len(blocks.shared)
-    if count < max(LEAST_DRAWS, _FEWER_DRAWS * (1 + wide)) or not np.all(np.isfinite(gradients)):
+    if count < max(LEAST_DRAWS, few * (1 + wide)) or not np.all(np.isfinite(gradients)):
         return None
     centre, sd = draws.mean(axis=0), np.maximum(draws.std(axis=0), np.finfo(float).tiny)
     scaled = (draws - centre) / sd
@@ -220,7 +210,7 @@ def marginals_of(
     some += [scaled[:, blocks.shared]] if wide else []
     shift = max((_rms(beyond, x) for x in some), default=0.0)
     change = max((0.5 * _rms(beyond, x**2 - 1.0) for x in some), default=0.0)
-    if not (np.var(beyond) <= _LEFT and max(shift, change) <= _UNEXPLAINED):
+    if not (np.var(beyond) <= most_left and max(shift, change) <= unexplained):
         return None
     basis = _functions(scaled[:, blocks.shared])
     shared = shared + 0.5 * _fitted(beyond**2, basis)
@@ -269,15 +259,15 @@ def _quadratic(gradients: Float, scaled: Float, blocks: Blocks) -> tuple[Float, 
 
 def _bends(along: Float, wanted: Float) -> Float:
     """Second derivatives (J, b, b) of functions with these gradients, (S, J, b), in groups."""
-    gram = np.einsum("sja,sjb->jab", along, along) + _RIDGE * len(along) * np.eye(along.shape[2])
+    gram = np.einsum("sja,sjb->jab", along, along) + NOISE * len(along) * np.eye(along.shape[2])
     found = np.linalg.solve(gram, np.einsum("sja,sjb->jab", along, wanted))
     return np.asarray(0.5 * (found + found.swapaxes(1, 2)))
 
 
-def _pieces(blocks: Blocks) -> Iterator[NDArray[np.intp]]:
+def _pieces(blocks: Blocks, at_once: int = 256) -> Iterator[NDArray[np.intp]]:
     """Coordinates of some groups of one size b at a time, (J, b)."""
     for block in blocks.members:
-        yield from np.array_split(block, -(-len(block) // _AT_ONCE))
+        yield from np.array_split(block, -(-len(block) // at_once))
 
 
 def _functions(shared: Float) -> Float:
@@ -361,19 +351,19 @@ def _efficiency(weights: Float) -> Float:
     return np.asarray(1 / np.sum(weights**2, axis=0) / len(weights))
 
 
-def _given(local: Float, basis: Float) -> Float:
+def _given(local: Float, basis: Float, least: float = -0.5) -> Float:
     """m_j(γ) of some groups, (S, J): the log of E[exp M_j | γ], by least squares on γ."""
     mean = basis @ (basis.T @ local)
     excess = basis @ (basis.T @ np.expm1(local - mean))
-    return np.asarray(mean + np.log1p(np.maximum(excess, _LEAST)))
+    return np.asarray(mean + np.log1p(np.maximum(excess, least)))
 
 
-def _normalised(log_weights: Float) -> tuple[Float, list[float]]:
+def _normalised(log_weights: Float, even: float = 0.99) -> tuple[Float, list[float]]:
     """Weights that sum to one over draws, (S, J), smoothed where they vary; and these ones' k̂."""
     weights = np.exp(log_weights - log_weights.max(axis=0))
     weights /= weights.sum(axis=0)
     khats = []
-    for j in np.flatnonzero(_efficiency(weights) < _SMOOTHED):
+    for j in np.flatnonzero(_efficiency(weights) < even):
         weights[:, j], khat = smoothed_weights(log_weights[:, j])
         khats.append(khat)
     return weights, khats
@@ -392,7 +382,7 @@ def _changes(weights: Float, scaled: Float) -> tuple[Float, Float]:
 # --- averages, and what is left out ----------------------------------------------------------
 
 
-def _of_averages(theta: Float, moved: Float, names: Sequence[str]) -> float:
+def _of_averages(theta: Float, moved: Float, names: Sequence[str], many: int = 20) -> float:
     """Largest change of the mean of an average over a parameter's elements, in the average's sds.
 
     Elements differ in one index of a coordinate's name, such as ``b.12.1``.
@@ -404,7 +394,7 @@ def _of_averages(theta: Float, moved: Float, names: Sequence[str]) -> float:
             kinds.setdefault((*parts[:k], "", *parts[k + 1 :]), []).append(place)
     largest = 0.0
     for some in kinds.values():
-        if len(some) >= _MANY:
+        if len(some) >= many:
             spread = max(float(theta[:, some].sum(axis=1).std()), np.finfo(float).tiny)
             largest = max(largest, abs(float(moved[some].sum())) / spread)
     return largest

@@ -33,9 +33,6 @@ __all__ = ["MomentMatch", "moment_match"]
 
 LogDensity = Callable[[Float], Float]
 
-# Number of draws per parameter needed to estimate a covariance.
-_DRAWS_PER_PARAMETER = 10
-
 
 @dataclass(frozen=True)
 class MomentMatch:
@@ -172,7 +169,7 @@ def _scale(draws: Float, weights: Float) -> tuple[Float, float] | None:
 
 def _covariance(draws: Float, weights: Float) -> tuple[Float, float] | None:
     """A = L_w L⁻¹ with L Lᵀ the draws' covariance and L_w L_wᵀ the weighted one."""
-    if len(draws) < _DRAWS_PER_PARAMETER * draws.shape[1]:
+    if len(draws) < 10 * draws.shape[1]:  # of fewer draws a covariance is not known
         return None
     mean, centre = weights @ draws, draws.mean(axis=0)
     residual = draws - mean

@@ -13,9 +13,7 @@ from stancoreset.reference.base import (
     extended,
     finite_log_likelihood,
     in_use,
-    moments,
     of_evaluated,
-    of_widths,
     require_finite,
     require_usable,
 )
@@ -34,7 +32,7 @@ from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.small_copy import small_size
-from stancoreset.reference.summits import ends_of_climbs, in_dimensions, start_seed
+from stancoreset.reference.summits import in_dimensions, start_seed
 
 __all__ = [
     "METHODS",
@@ -51,7 +49,6 @@ __all__ = [
     "at_draws",
     "check_reference",
     "curvature_width",
-    "ends_of_climbs",
     "extended",
     "find_bending",
     "find_conditionally_gaussian",
@@ -62,9 +59,7 @@ __all__ = [
     "hessian_width",
     "in_dimensions",
     "in_use",
-    "moments",
     "of_evaluated",
-    "of_widths",
     "pathfinder_draws",
     "require_finite",
     "require_usable",

@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from stancoreset.engines import Climbable, Float, Step, climb
+from stancoreset.limits import ROUNDING
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.pathfinder import next_diagonal
 
 __all__ = ["ascend"]
 
-# Iterations between two changes of units, and the largest number of such stretches.
-_STRETCH, _STRETCHES = 40, 60
-# A stretch that gains less than this in the log density, per parameter, is the last one.
-_GAIN = 0.01
 
-
-def ascend(model: Climbable, start: Float, held: NDArray[np.bool_] | None = None) -> Float:
+def ascend(
+    model: Climbable,
+    start: Float,
+    held: NDArray[np.bool_] | None = None,
+    *,
+    stretch: int = 40,
+    stretches: int = 60,
+    gain: float = 0.01,
+) -> Float:
     """Climb from a start until the log density hardly rises any more, (P,).
 
     Parameters that are `held`, (P,), stay where they start.
@@ -43,14 +47,14 @@ def ascend(model: Climbable, start: Float, held: NDArray[np.bool_] | None = None
     if held is not None:
         squared[held] = 0.0
     before = -np.inf
-    for _ in range(_STRETCHES):
+    for _ in range(stretches):
         units = GaussianFit(theta, sparse.diags_array(np.sqrt(squared)))
         steps: list[Step] = []
         density = units.whitened(model.log_density_gradient)
-        top = climb(density, np.zeros(model.n_params), max_iter=_STRETCH, visit=steps.append)
+        top = climb(density, np.zeros(model.n_params), max_iter=stretch, visit=steps.append)
         theta = units.mean + np.sqrt(squared) * top.theta
         squared = squared * _learned(steps)
-        if not top.value > before + _GAIN * model.n_params:
+        if not top.value > before + gain * model.n_params:
             break
         before = top.value
     return theta
@@ -61,7 +65,7 @@ def _learned(steps: list[Step]) -> Float:
     alpha = np.ones(len(steps[0].theta)) if steps else np.ones(1)
     for last, step in pairwise(steps):
         s, y = step.theta - last.theta, last.gradient - step.gradient
-        if s @ y > 1e-12 * (y @ y):
+        if s @ y > ROUNDING * (y @ y):
             alpha = next_diagonal(alpha, s, y)
     usable = np.isfinite(alpha) & (alpha > 0)
     return np.where(usable, alpha, 1.0)

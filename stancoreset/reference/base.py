@@ -11,9 +11,10 @@ from scipy import sparse
 from scipy.linalg import LinAlgError
 from scipy.sparse.linalg import splu
 
+from stancoreset.checks import listed
 from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
+from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, dense, is_sparse
 
 __all__ = [
     "GaussianFit",
@@ -26,15 +27,10 @@ __all__ = [
     "moments",
     "of_draws",
     "of_evaluated",
-    "of_widths",
     "require_finite",
     "require_usable",
 ]
 
-# Newton steps to the precision that priors add; its least share of a variable's precision; relative
-# error of variances at which the steps end; share of the precision below which variances may be
-# off.
-_STEPS, _LITTLE, _CLOSE, _TOLD = 5, 1e-2, 0.01, 0.05
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.
@@ -62,7 +58,7 @@ class GaussianFit:
     @property
     def cov(self) -> Float:
         """Covariance matrix, (P, P)."""
-        return np.asarray(_dense(self.chol @ self.chol.T))
+        return np.asarray(dense(self.chol @ self.chol.T))
 
     @property
     def sd(self) -> Float:
@@ -71,11 +67,11 @@ class GaussianFit:
 
     def dense(self) -> GaussianFit:
         """This Gaussian with a dense factor of its covariance."""
-        return GaussianFit(self.mean, _dense(self.chol)) if is_sparse(self.chol) else self
+        return GaussianFit(self.mean, dense(self.chol)) if is_sparse(self.chol) else self
 
     def covariances(self, which: int) -> Float:
         """Covariances of one coordinate with all, (P,)."""
-        return np.asarray(_dense(self.chol @ self.chol[[which]].T)[:, 0])
+        return np.asarray(dense(self.chol @ self.chol[[which]].T)[:, 0])
 
     def standardised(self, points: Float) -> Float:
         """z with θ = mean + chol z of every point: (S, P) → (P, S)."""
@@ -105,10 +101,6 @@ class GaussianFit:
         return np.asarray(
             -0.5 * np.sum(z**2, axis=0) - log_det - 0.5 * len(self.mean) * np.log(2 * np.pi)
         )
-
-
-def _dense(matrix: AnyMatrix) -> Float:
-    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
 
 
 def _log_det(factor: AnyMatrix) -> float:
@@ -326,7 +318,7 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         raise ReferenceFitError(
             f"{what}: an array of shape {rows.shape} was given, expected "
             f"(draws, {len(names)}), one column for each unconstrained parameter "
-            f"({', '.join(names[:6])}{', …' if len(names) > 6 else ''})"
+            f"({listed(names, most=6)})"
         )
     if len(rows) < 4:
         raise ReferenceFitError(
@@ -352,13 +344,6 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         raise ReferenceFitError(
             f"{what}: {names[int(np.argmax(still))]} has the same value in every draw"
         )
-
-
-def of_widths(mean: Float, width: Float, blocks: Blocks | None) -> GaussianFit:
-    """Independent coordinates of these standard deviations."""
-    return GaussianFit(
-        mean, np.diag(width) if blocks is None else sparse.diags_array(width).tocsr(), blocks
-    )
 
 
 def of_draws(rows: Float, full: FullData) -> GaussianFit:
@@ -389,26 +374,35 @@ def _kinds(names: tuple[str, ...]) -> NDArray[np.intp]:
     return np.unique([name.partition(".")[0] for name in names], return_inverse=True)[1]
 
 
-def _fitted(blocks: Blocks, precision: Matrix, variance: Float, kind: NDArray[np.intp]) -> Matrix:
+def _fitted(
+    blocks: Blocks,
+    precision: Matrix,
+    variance: Float,
+    kind: NDArray[np.intp],
+    steps: int = 5,
+    least_share: float = 0.01,
+    close: float = 0.01,
+    told: float = 0.05,
+) -> Matrix:
     """F of (precision + diag(d_v))⁻¹ whose variances have the given sum for every variable.
 
     Newton's method in log d_v, as if coordinates were independent: then ∂ log Σ V_j / ∂ log d is
     −d Σ V_j² / Σ V_j. Where the prior tells almost nothing d_v stays what it is.
     """
     wanted, count = np.bincount(kind, weights=variance), np.bincount(kind)
-    least, added = _LITTLE * count / wanted, count / wanted
+    least, added = least_share * count / wanted, count / wanted
 
     def whole() -> Matrix:
         return Matrix(precision + sparse.diags_array(added[kind]))
 
-    for _ in range(_STEPS):
+    for _ in range(steps):
         own = blocks.variances(whole())
         total = np.bincount(kind, weights=own)
         share = added * np.bincount(kind, weights=own**2) / total
         off = np.log(total / wanted)
-        if np.all((np.abs(off) < _CLOSE) | (share < _TOLD)):
+        if np.all((np.abs(off) < close) | (share < told)):
             break
-        change = np.clip(off / np.maximum(share, _LITTLE), -2.0, 2.0)
+        change = np.clip(off / np.maximum(share, least_share), -2.0, 2.0)
         added = np.maximum(added * np.exp(change), least)
     return blocks.root(whole())
 

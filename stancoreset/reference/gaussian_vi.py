@@ -55,6 +55,7 @@ from scipy.special import erf
 
 from stancoreset.engines import Float
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError
+from stancoreset.limits import BLOCK, ROUNDING
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference
 from stancoreset.reference.expected import Expected, no_sums
@@ -67,20 +68,6 @@ __all__ = ["Expectation", "ascend_bound", "expectation_of", "from_top", "gaussia
 
 _log = logging.getLogger(__name__)
 
-# Norms of the whitened equations at which q is stationary: exact expectations, and averages, whose
-# own error is larger.
-_STATIONARY, _STATIONARY_ON_AVERAGE = 1e-8, 1e-4
-# Largest number of steps, and the shortest.
-_STEPS, _SHORTEST = 200, 1e-6
-# Steps before combinations are tried, and number of the last steps that are combined.
-_PLAIN, _COMBINED = 12, 8
-# Rounding error of a bound, relative.
-_ROUNDING = 1e-11
-# Pairs of points: at least, at most, and so many that rows times points are about this number.
-_FEWEST, _MOST, _ROWS_AND_POINTS = 32, 1_024, 1 << 21
-# Rows of the subsample on which a climb without a mode starts, for each parameter and at least; the
-# widths around its top at which expectations are taken.
-_ROWS_EACH, _ROWS, _TINY = 100, 5_000, 1e-4
 # Powers of ten in which Laplace priors are recognised: for coefficients, and for any parameter
 # (logarithms of scales).
 _WILD, _TAME = (-3.0, 3.0), (-3.0, 0.5)
@@ -148,7 +135,7 @@ def gaussian_vi(
     raised if there is no Laplace fit to start from, unless that is due to the kinks of a Laplace
     prior, an expectation is not finite, or the steps do not settle.
     """
-    goal = _STATIONARY_ON_AVERAGE if no_sums(full) else _STATIONARY
+    goal = 1e-4 if no_sums(full) else 1e-8  # averages have an error of their own
     try:
         mode, others = modes(full, seed)
     except ReferenceFitError as error:
@@ -174,6 +161,8 @@ def from_top(
     expecting_near: Callable[[GaussianFit], Expecting],
     rng: np.random.Generator,
     scales: Sequence[int] = (),
+    least_rows: int = 5_000,
+    tiny_width: float = 1e-4,
 ) -> tuple[Expecting, GaussianFit]:
     """A start without a Laplace fit: an expectation and a Gaussian at the density's top.
 
@@ -181,18 +170,23 @@ def from_top(
     those of the expected curvature there, which is finite at kinks. Logarithms of scales of Laplace
     priors, without which the density has no top, are at zero.
     """
-    size = min(full.n_obs, max(_ROWS, _ROWS_EACH * full.n_params))
+    size = min(full.n_obs, max(least_rows, 100 * full.n_params))
     with full.sampled(size, rng) as small:
         mean = ascend(small, np.zeros(full.n_params))
     mean[list(scales)] = 0.0
-    tiny = GaussianFit(mean, _TINY * np.eye(len(mean)))
+    tiny = GaussianFit(mean, tiny_width * np.eye(len(mean)))
     expecting = expecting_near(tiny)
     bend = -np.diag(expecting(tiny).hessian)
     return expecting, GaussianFit(mean, np.diag(1 / np.sqrt(np.where(bend > 0, bend, 1.0))))
 
 
 def expectation_of(
-    full: FullData, start: GaussianFit, seed: int, of_prior: Gradient | None = None
+    full: FullData,
+    start: GaussianFit,
+    seed: int,
+    of_prior: Gradient | None = None,
+    pairs_from: int = 32,
+    pairs_to: int = 1_024,
 ) -> Expecting:
     """The expectation of the full log density under q, with the same pairs of points for every q.
 
@@ -200,11 +194,11 @@ def expectation_of(
     few pairs if it is a quadratic at the `start`; or a part of it, `of_prior`.
     """
     rng = np.random.default_rng([seed, 31])
-    few, most = max(_FEWEST, full.n_params), max(_MOST, full.n_params)
+    few, most = max(pairs_from, full.n_params), max(pairs_to, full.n_params)
     if no_sums(full):
         kinks = _kinks_of(full, seed)
         smooth = _without(full.log_density_gradient, kinks)
-        pairs = max(few, min(most, _ROWS_AND_POINTS // (2 * full.n_obs)))
+        pairs = max(few, min(most, BLOCK // (2 * full.n_obs)))
         noise = balanced_noise(pairs, full.n_params, rng)
 
         def by_averages(q: GaussianFit) -> Expectation:
@@ -218,7 +212,7 @@ def expectation_of(
     prior = of_prior or _without(full.prior.log_density_gradient, kinks)
     noise = balanced_noise(few, full.n_params, rng)
     tried = _averaged(prior, start, noise)
-    if tried.error > _ROUNDING * (1 + abs(tried.value)):
+    if tried.error > 10 * ROUNDING * (1 + abs(tried.value)):
         noise = balanced_noise(most, full.n_params, rng)
 
     def with_exact_rows(q: GaussianFit) -> Expectation:
@@ -339,9 +333,12 @@ def _averaged(density: Gradient, q: GaussianFit, noise: Float) -> Expectation:
 def ascend_bound(
     expecting: Expecting,
     start: GaussianFit,
-    goal: float = _STATIONARY,
+    goal: float = 1e-8,
     longest: float = 1.0,
-    plain: int = _PLAIN,
+    plain: int = 12,
+    combined: int = 8,
+    steps: int = 200,
+    shortest: float = 1e-6,
 ) -> GaussianFit:
     """Climb to the Gaussian of the highest bound by steps that never lower it.
 
@@ -364,14 +361,14 @@ def ascend_bound(
     """
     q, here, length = start, expecting(start), longest
     path: list[tuple[GaussianFit, Expectation]] = []
-    for number in range(_STEPS):
+    for number in range(steps):
         left = here.left(q)
         _log.debug("step %d: bound %.10g, left %.3g", number, here.bound(q), left)
         if left <= goal:
             return q
-        if length < _SHORTEST:
+        if length < shortest:
             break
-        path = [*path[1 - _COMBINED :], (q, here)]
+        path = [*path[1 - combined :], (q, here)]
         if number >= plain:
             reached = _tried(expecting, _combined(path))
             if reached is not None and not _falls(q, here, *reached):
@@ -435,5 +432,5 @@ def _tried(expecting: Expecting, q: GaussianFit | None) -> tuple[GaussianFit, Ex
 
 def _falls(q: GaussianFit, here: Expectation, new: GaussianFit, there: Expectation) -> bool:
     """Whether the bound falls by more than its own error."""
-    noise = max(here.error, there.error) + _ROUNDING * (1 + abs(here.value))
+    noise = max(here.error, there.error) + 10 * ROUNDING * (1 + abs(here.value))
     return not there.bound(new) >= here.bound(q) - noise

@@ -50,16 +50,6 @@ _ADVICE = (
     "try weakly informative priors, a non-centred parametrisation, another reference "
     '(reference="pathfinder" or "pilot"), or posterior draws of your own (reference=draws)'
 )
-# A gradient of 0.01 in units of posterior standard deviations moves the mode by 0.01 sd.
-_GRADIENT_GOAL = 1e-2
-# Posteriors of sensibly scaled models are narrower than this in unconstrained coordinates.
-_FAR_AWAY = 1e8
-# A Gaussian is suspect if its sd exceeds its mode's distance from zero by this factor.
-_WIDE = 10.0
-# Step of a first difference, as a share of a coordinate that is larger than one.
-_TINY = 1e-5
-# Random starts: with two equally wide basins, one is missed in one case out of sixteen.
-_CLIMBS, _TRIES = 5, 8
 
 
 def laplace(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
@@ -196,7 +186,7 @@ def _flat(values: Float, direction: Float, names: tuple[str, ...]) -> ReferenceF
     )
 
 
-def _require_finite_mode(full: FullData, fit: GaussianFit, wide: float = _WIDE) -> None:
+def _require_finite_mode(full: FullData, fit: GaussianFit, wide: float = 10.0) -> None:
     """Refuse a "mode" at which the density is merely flat.
 
     It is examined only if its width is at least `wide` (1 + |mode|) in some coordinate. One sd away
@@ -217,7 +207,9 @@ def _require_finite_mode(full: FullData, fit: GaussianFit, wide: float = _WIDE) 
         )
 
 
-def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
+def _subsample_starts(
+    full: FullData, seed: int, climbs: int = 5, tries: int = 8
+) -> list[GaussianFit]:
     """Modes and curvatures of a random subsample, weighted to represent all rows.
 
     The first is the highest mode, the others are the ends of other optimisations.
@@ -235,10 +227,10 @@ def _subsample_starts(full: FullData, seed: int) -> list[GaussianFit]:
             _require_finite_mode(small, fit, wide=0.0)
             return fit
 
-        ends, message = ends_of_climbs(small, seed, _CLIMBS, _TRIES, fit=at_finite_end)
+        ends, message = ends_of_climbs(small, seed, climbs, tries, fit=at_finite_end)
         if not len(ends):
             raise ReferenceFitError(
-                f"no posterior mode was found from {_TRIES} random starts: {message}; {_ADVICE}"
+                f"no posterior mode was found from {tries} random starts: {message}; {_ADVICE}"
             )
         best = at_end(ends[0])
         away = np.linalg.norm(best.standardised(ends), axis=0)
@@ -257,7 +249,8 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
     evaluate = density
     if full.passes.stored is not None:
         evaluate, first = _newton_first(density, first)
-    summit = climb(evaluate, first, slope=_GRADIENT_GOAL, max_iter=500)
+    # A gradient of 0.01 in units of posterior standard deviations moves the mode by 0.01 sd.
+    summit = climb(evaluate, first, slope=1e-2, max_iter=500)
     slope = float(np.max(np.abs(summit.gradient)))
     _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
     if not np.isfinite(summit.value) or slope > 1.0:
@@ -292,7 +285,8 @@ def _newton_first(
 
 def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
     worst = int(np.argmax(np.abs(mode)))
-    if not np.all(np.isfinite(mode)) or abs(mode[worst]) > _FAR_AWAY:
+    # Posteriors of sensibly scaled models are narrower in unconstrained coordinates.
+    if not np.all(np.isfinite(mode)) or abs(mode[worst]) > 1e8:
         raise ModeAtInfinityError(
             f"the posterior mode lies at infinity: {names[worst]} = {mode[worst]:.3g} in "
             f"unconstrained coordinates; {_ADVICE}"
@@ -301,7 +295,7 @@ def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
 
 def curvature_width(gradient: Gradient, theta: Float) -> Float:
     """Estimate 1/√curvature in each coordinate from a first difference with a tiny step."""
-    step = _TINY * np.maximum(1.0, np.abs(theta))
+    step = 1e-5 * np.maximum(1.0, np.abs(theta))
     p = len(theta)
     _, grads = gradient(theta + np.concatenate([np.diag(step), -np.diag(step)]))
     return _width(-(np.diagonal(grads[:p]) - np.diagonal(grads[p:])) / (2 * step), theta)
@@ -309,7 +303,7 @@ def curvature_width(gradient: Gradient, theta: Float) -> Float:
 
 def hessian_width(hessian: Callable[[Float, Float], AnyMatrix], theta: Float) -> Float:
     """Estimate 1/√curvature in each coordinate from a Hessian by differences with a tiny step."""
-    step = _TINY * np.maximum(1.0, np.abs(theta))
+    step = 1e-5 * np.maximum(1.0, np.abs(theta))
     return _width(-hessian(theta, step / STEP).diagonal(), theta)
 
 

@@ -23,6 +23,8 @@ from scipy.special import logsumexp, softmax
 
 from stancoreset.engines import BoundModel, Climbable, Float, Step, climb, stan_init
 from stancoreset.errors import ReferenceFitError
+from stancoreset.limits import ROUNDING
+from stancoreset.posterior import KHAT_USABLE
 from stancoreset.posterior.arviz import psislw
 from stancoreset.reference.base import GaussianFit, Progress, Reference
 from stancoreset.reference.small_copy import from_small_copy
@@ -36,17 +38,6 @@ __all__ = [
     "pathfinder_draws",
     "single_path",
 ]
-
-# Pairs in the inverse Hessian. The paper takes 6, to be cheap in thousands of dimensions; in
-# 13 dimensions the Gaussians are then a fifth too narrow, and with 30 pairs they are not.
-_HISTORY = 30
-_ELBO_DRAWS = 10
-_MAX_ITER = 200
-_PATHS = 4
-# Number of proposed draws per requested draw.
-_PROPOSED = 2
-# Above this k̂ importance weights cannot be trusted (Vehtari et al. 2024).
-_KHAT_USABLE = 0.7
 
 
 @dataclass(frozen=True)
@@ -72,7 +63,9 @@ def pathfinder(
     return from_small_copy(full, "pathfinder", sample, draws, seed, progress)
 
 
-def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATHS) -> Float:
+def pathfinder_draws(
+    model: Climbable, count: int, seed: int, paths: int = 4, proposed: int = 2
+) -> Float:
     """Draw from several paths' Gaussians and resample by importance (algorithm 5), (count, P).
 
     The proposal is the mixture of the paths' Gaussians. If k̂ ≤ 0.7, draws are resampled without
@@ -92,7 +85,7 @@ def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATH
             "density is not finite around any point that L-BFGS visits; try weakly informative "
             'priors, reference="pilot", or posterior draws of your own'
         )
-    each = -(-_PROPOSED * count // len(found))
+    each = -(-proposed * count // len(found))
     rows = np.concatenate([path.gaussian.draw(each, rng) for path in found])
     log_q = logsumexp([path.gaussian.log_density(rows) for path in found], axis=0)
     log_ratio = model.log_density(rows) - log_q
@@ -100,7 +93,7 @@ def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATH
     if np.any(log_ratio > -np.inf):
         smoothed, khat = psislw(log_ratio)
         weights = np.exp(smoothed)
-        if khat <= _KHAT_USABLE and np.count_nonzero(weights) >= count:
+        if khat <= KHAT_USABLE and np.count_nonzero(weights) >= count:
             return rows[rng.choice(len(rows), size=count, replace=False, p=weights)]
     elbo = np.array([path.elbo for path in found])
     shares = rng.multinomial(count, softmax(elbo))
@@ -108,7 +101,14 @@ def pathfinder_draws(model: Climbable, count: int, seed: int, paths: int = _PATH
     return rng.permutation(np.concatenate(drawn))
 
 
-def single_path(model: Climbable, start: Float, rng: np.random.Generator) -> Path | None:
+def single_path(
+    model: Climbable,
+    start: Float,
+    rng: np.random.Generator,
+    history: int = 30,
+    elbo_draws: int = 10,
+    max_iter: int = 200,
+) -> Path | None:
     """Find the Gaussian with the largest lower bound on L-BFGS's path from `start` (algorithm 1).
 
     At step l, q_l = N(θ_l + H_l ∇log p(θ_l), H_l), with H_l L-BFGS's current inverse Hessian,
@@ -120,13 +120,13 @@ def single_path(model: Climbable, start: Float, rng: np.random.Generator) -> Pat
         return float(value[0]), gradient[0]
 
     steps: list[Step] = []
-    climb(density, start, max_iter=_MAX_ITER, visit=steps.append)
+    climb(density, start, max_iter=max_iter, visit=steps.append)
     numbers, rows, log_q = [], [], []
-    for number, inverse in enumerate(inverse_hessians(steps, _HISTORY)):
+    for number, inverse in enumerate(inverse_hessians(steps, history)):
         fit = _at_step(steps[number], inverse)
         if fit is None:
             continue
-        noise = rng.standard_normal((_ELBO_DRAWS, model.n_params))
+        noise = rng.standard_normal((elbo_draws, model.n_params))
         numbers.append(number)  # of thousands of parameters few Gaussians fit in memory
         rows.append(fit.mean + noise @ fit.chol.T)
         log_q.append(
@@ -136,14 +136,14 @@ def single_path(model: Climbable, start: Float, rng: np.random.Generator) -> Pat
         )
     if not numbers:
         return None
-    log_p = model.log_density(np.concatenate(rows)).reshape(len(numbers), _ELBO_DRAWS)
+    log_p = model.log_density(np.concatenate(rows)).reshape(len(numbers), elbo_draws)
     elbo = np.mean(log_p - np.array(log_q), axis=1)
     elbo[~np.isfinite(elbo)] = -np.inf
     best = int(np.argmax(elbo))
     if not np.isfinite(elbo[best]):
         return None
     number = numbers[best]
-    inverse = next(islice(inverse_hessians(steps, _HISTORY), number, None))
+    inverse = next(islice(inverse_hessians(steps, history), number, None))
     again = _at_step(steps[number], inverse)
     assert again is not None
     return Path(again, float(elbo[best]))
@@ -182,7 +182,7 @@ def inverse_hessians(steps: Sequence[Step], history: int) -> Iterator[Float]:
         if i:
             s = step.theta - steps[i - 1].theta
             y = steps[i - 1].gradient - step.gradient
-            if s @ y > 1e-12 * (y @ y):
+            if s @ y > ROUNDING * (y @ y):
                 alpha = next_diagonal(alpha, s, y)
                 pairs.append((s, y))
         inverse = np.diag(alpha)

@@ -14,14 +14,13 @@ from stancoreset.rows import FullData
 
 __all__ = ["pilot"]
 
-_CHAINS = 4
 # A rough run: gradients along its short trajectories show the metric long before chains have mixed.
 _ROUGH = NUTS(
-    chains=_CHAINS, metric="diag_e", iter_warmup=149, iter_sampling=50, adapt_delta=0.8,
+    metric="diag_e", iter_warmup=149, iter_sampling=50, adapt_delta=0.8,
     max_treedepth=5,
 )  # fmt: skip
 # Options of rough draws: bounded time even for posteriors that are hard for NUTS.
-_DRAWN = NUTS(chains=_CHAINS, adapt_delta=0.9, max_treedepth=7)
+_DRAWN = NUTS(adapt_delta=0.9, max_treedepth=7)
 
 
 def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
@@ -36,12 +35,12 @@ def pilot(full: FullData, draws: int, seed: int, progress: Progress | None = Non
     def sample(small: BoundModel, count: int) -> Float:
         nonlocal rhat
         try:
-            inits = pathfinder_draws(small, _CHAINS, seed)
+            inits = pathfinder_draws(small, _DRAWN.chains, seed)
         except ReferenceFitError:
             inits = None  # Stan's own
         rough = small.sample(seed=seed, inits=inits, **vars(_ROUGH)).unconstrained
         inv_metric = metric_near(small, rough.reshape(-1, full.n_params))
-        drawn = replace(_DRAWN, iter_sampling=-(-count // _CHAINS)).completed(inv_metric)
+        drawn = replace(_DRAWN, iter_sampling=-(-count // _DRAWN.chains)).completed(inv_metric)
         options = {**vars(drawn), "inv_metric": inv_metric}
         result = small.sample(seed=seed, inits=rough[:, -1], **options)
         rhat = worst_rhat({"theta": result.unconstrained})

@@ -19,12 +19,6 @@ from stancoreset.reference.potentials import Laplace, Potential, Power
 
 __all__ = ["ScaledSites", "Sites", "recognised", "recognised_scaled"]
 
-# Points at which the prior's gradient is read, and the powers of ten between which they lie.
-_POINTS, _POWERS = 24, (-3.0, 3.0)
-# Relative difference of a gradient from that of the potential that is rounding error, and share of
-# a t's curvature that its tails must have, to be told from a normal.
-_SAME, _TAILS = 1e-7, 1e-5
-
 
 @dataclass(frozen=True)
 class Sites:
@@ -47,7 +41,8 @@ def recognised(
     prior: BoundModel,
     columns: Iterable[int],
     rng: np.random.Generator,
-    powers: tuple[float, float] = _POWERS,
+    powers: tuple[float, float] = (-3.0, 3.0),
+    rounding: float = 1e-7,
 ) -> tuple[Sites, ...]:
     """The potentials that some of the parameters in these columns have.
 
@@ -60,15 +55,15 @@ def recognised(
     x, slope = points[:, j], prior.log_density_gradient(points)[1][:, j]
     with np.errstate(all="ignore"):
         rate = np.abs(slope[0])
-        laplace = np.all(np.abs(slope / rate + np.sign(x)) <= _SAME, axis=0)
+        laplace = np.all(np.abs(slope / rate + np.sign(x)) <= rounding, axis=0)
         # −θ/slope = (α + θ²) / power is a line in θ²; two points give it, all must lie on it.
         line = -x / slope
         few, many = np.argmin(np.abs(x), axis=0), np.argmax(np.abs(x), axis=0)
         each = np.arange(len(j))
         rise = (line[many, each] - line[few, each]) / (x[many, each] ** 2 - x[few, each] ** 2)
         base = line[few, each] - rise * x[few, each] ** 2
-        on_it = np.all(np.abs(line / (base + rise * x**2) - 1.0) <= _SAME, axis=0)
-        heavy = rise * x[many, each] ** 2 > _TAILS * base
+        on_it = np.all(np.abs(line / (base + rise * x**2) - 1.0) <= rounding, axis=0)
+        heavy = rise * x[many, each] ** 2 > 1e-5 * base  # to be told from a normal
         student_t = ~laplace & on_it & heavy & (base > 0)
     found = []
     if np.any(laplace):
@@ -83,7 +78,8 @@ def recognised_scaled(
     prior: BoundModel,
     columns: Iterable[int],
     rng: np.random.Generator,
-    powers: tuple[float, float] = _POWERS,
+    powers: tuple[float, float] = (-3.0, 3.0),
+    rounding: float = 1e-7,
 ) -> tuple[ScaledSites, ...]:
     """The Laplace priors whose scale is a parameter, one for each scale; as for `recognised`.
 
@@ -102,7 +98,7 @@ def recognised_scaled(
         nearest = np.stack([order[after - 1], order[after]])
         scale = np.take_along_axis(nearest, np.abs(rises[nearest] - wanted).argmin(0)[None], 0)[0]
         level = log_rate + points[:, scale]
-        same = np.all(np.abs(level - level[0]) <= _SAME, axis=0)
+        same = np.all(np.abs(level - level[0]) <= rounding, axis=0)
         own = same & np.all(np.sign(slope) == -np.sign(x), axis=0) & (scale != j)
     return tuple(
         ScaledSites(j[of], np.exp(-level[0, of]), int(k))
@@ -116,9 +112,10 @@ def _points(
     columns: NDArray[np.intp],
     rng: np.random.Generator,
     powers: tuple[float, float],
+    count: int = 24,
 ) -> Float:
     """Points of all magnitudes in these columns, between −1 and 1 in others."""
-    points = rng.uniform(-1.0, 1.0, (_POINTS, prior.n_params))
-    shape = (_POINTS, len(columns))
+    points = rng.uniform(-1.0, 1.0, (count, prior.n_params))
+    shape = (count, len(columns))
     points[:, columns] = rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(*powers, shape)
     return points

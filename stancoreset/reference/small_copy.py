@@ -22,14 +22,6 @@ from stancoreset.rows import FullData
 
 __all__ = ["balanced_subsample", "from_small_copy", "recentred", "small_copy", "small_size"]
 
-# Draws beyond the requested ones: for the held-out error, and to add to the projection.
-_SPARE_DRAWS = 2_000
-_MIN_ROWS, _ROWS_PER_PARAMETER = 2_000, 100
-# Number of draws that recentring uses.
-_PROBES = 16
-# Largest slope, in units of a posterior standard deviation, at which recentring ends.
-_SLOPE = 0.02
-
 
 def from_small_copy(
     full: FullData,
@@ -38,6 +30,7 @@ def from_small_copy(
     draws: int,
     seed: int,
     progress: Progress | None = None,
+    spare: int = 2_000,
 ) -> Reference:
     """Create a reference from draws of a small copy's posterior, moved to the full data.
 
@@ -46,7 +39,7 @@ def from_small_copy(
     name; for the other arguments, and errors, see `stancoreset.reference.methods.fit_reference`.
     """
     with small_copy(full, seed) as small:
-        rows = sample(small, draws + _SPARE_DRAWS)
+        rows = sample(small, draws + spare)
     if small_size(full) < full.n_obs:
         rows = recentred(full, rows, seed)
     return from_rows(full, rows, method, draws, seed, progress)
@@ -54,7 +47,7 @@ def from_small_copy(
 
 def small_size(full: FullData) -> int:
     """Number of rows of a small copy: 2,000, or 100 per parameter, or all if there are fewer."""
-    return min(full.n_obs, max(_MIN_ROWS, _ROWS_PER_PARAMETER * full.n_params))
+    return min(full.n_obs, max(2_000, 100 * full.n_params))
 
 
 @contextmanager
@@ -117,7 +110,9 @@ def balanced_subsample(
     return rows, weights * (n_obs / weights.sum())
 
 
-def recentred(full: FullData, rows: Float, seed: int) -> Float:
+def recentred(
+    full: FullData, rows: Float, seed: int, count: int = 16, slope: float = 0.02
+) -> Float:
     """Shift draws (R, P) as a whole to the centre of the full posterior.
 
     The shift δ maximises the evidence lower bound of the shifted draws, whose entropy does
@@ -132,14 +127,14 @@ def recentred(full: FullData, rows: Float, seed: int) -> Float:
     """
     gaussian = moments(rows)
     rng = np.random.default_rng([seed, 19])
-    probes = rows[rng.choice(len(rows), size=min(_PROBES, len(rows)), replace=False)]
+    probes = rows[rng.choice(len(rows), size=min(count, len(rows)), replace=False)]
     probes = probes - probes.mean(axis=0) + gaussian.mean
 
     def density(z: Float) -> tuple[float, Float]:
         value, gradient = full.log_density_gradient(probes + gaussian.chol @ z)
         return float(value.mean()), gaussian.chol.T @ gradient.mean(axis=0)
 
-    summit = climb(density, np.zeros(full.n_params), slope=_SLOPE, max_iter=100)
+    summit = climb(density, np.zeros(full.n_params), slope=slope, max_iter=100)
     if not np.isfinite(summit.value):
         raise ReferenceFitError(
             "the full log density is not finite at draws of a subsample's posterior: the "

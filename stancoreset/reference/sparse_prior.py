@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stancoreset.checks import listed
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.reference.base import GaussianFit, Gradient, Progress, Reference
@@ -35,8 +36,6 @@ from stancoreset.rows.glm import GLM_ENOUGH, is_worth_finding
 __all__ = ["sparse_prior"]
 
 _ADVICE = 'use reference="gaussian_vi" or "pilot", or posterior draws of your own (reference=draws)'
-# Norm of the whitened equations at which q is stationary.
-_STATIONARY = 1e-5
 
 
 def sparse_prior(
@@ -62,14 +61,13 @@ def sparse_prior(
     sites = recognised(full.prior, columns, rng)
     if not sites:
         names = [full.param_names[j] for j in columns]
-        shown = f"{', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
         raise ReferenceFitError(
             'reference="double_loop" needs coefficients with a Laplace or Student-t prior, centred '
-            f"at zero, whose scale is a number or data: of {shown} none has one (scales that are "
-            f"parameters, as in a horseshoe, are no part of it); {_ADVICE}"
+            f"at zero, whose scale is a number or data: of {listed(names, most=6)} none has one "
+            f"(scales that are parameters, as in a horseshoe, are no part of it); {_ADVICE}"
         )
     expecting, start = from_top(full, lambda tiny: bounded(full, sites, tiny, seed), rng)
-    gaussian = ascend_bound(expecting, start, _STATIONARY)
+    gaussian = ascend_bound(expecting, start, goal=1e-5)
     return at_draws("double_loop", full, gaussian, draws, seed, progress)
 
 

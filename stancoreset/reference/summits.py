@@ -18,21 +18,15 @@ from scipy.special import logsumexp
 from stancoreset.engines import BoundModel, Float, climb, stan_init
 from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
-from stancoreset.rows import CountedDensity, FullData
+from stancoreset.rows import FullData
 
 __all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "in_dimensions", "start_seed"]
 
 T = TypeVar("T")
 
-# Smallest distance of separate modes, in standard deviations of both; NUTS crosses the density
-# between closer ones.
-_APART = 5.0
-# Dimensions from which distances grow.
-_DIMENSIONS = 300
-
 
 def ends_of_climbs(
-    model: BoundModel | FullData | CountedDensity,
+    model: BoundModel | FullData,
     seed: int,
     wanted: int,
     tries: int,
@@ -72,7 +66,7 @@ def ends_of_climbs(
 
 
 def _end_of_climb(
-    model: BoundModel | FullData | CountedDensity,
+    model: BoundModel | FullData,
     seed: int,
     max_iter: int,
     known: GaussianFit | None,
@@ -111,14 +105,15 @@ def distinct(
     return fits
 
 
-def _apart(one: GaussianFit, other: GaussianFit) -> bool:
+def _apart(one: GaussianFit, other: GaussianFit, sds: float = 5.0) -> bool:
+    """Whether a mode is farther away than NUTS crosses the density, in standard deviations."""
     distance = np.linalg.norm(one.standardised(other.mean[None]))
-    return bool(distance > in_dimensions(_APART, len(one.mean)))
+    return bool(distance > in_dimensions(sds, len(one.mean)))
 
 
-def in_dimensions(distance: float, count: int) -> float:
+def in_dimensions(distance: float, count: int, few: float = 300.0) -> float:
     """A distance in many dimensions: norms of as many small errors grow with √P."""
-    return float(distance * np.sqrt(max(1.0, count / _DIMENSIONS)))
+    return float(distance * np.sqrt(max(1.0, count / few)))
 
 
 def draws_elsewhere(

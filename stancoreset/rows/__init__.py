@@ -6,8 +6,18 @@ evaluates the author's own program on all rows.
 
 from __future__ import annotations
 
-from stancoreset.rows.blocks import MANY, AnyMatrix, BlockFactor, Blocks, Matrix, entries, is_sparse
-from stancoreset.rows.costs import Costs, CountedDensity, CountedRows
+from stancoreset.rows.blocks import (
+    DRAWS_EACH,
+    MANY,
+    MAX_DENSE,
+    AnyMatrix,
+    BlockFactor,
+    Blocks,
+    Matrix,
+    dense,
+    is_sparse,
+)
+from stancoreset.rows.costs import Costs, CountedRows
 from stancoreset.rows.directions import Directions, dependencies
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
@@ -26,7 +36,9 @@ from stancoreset.rows.witness import (
 )
 
 __all__ = [
+    "DRAWS_EACH",
     "MANY",
+    "MAX_DENSE",
     "MAX_ROWS_PER_CHUNK",
     "SHOWN",
     "STEP",
@@ -36,7 +48,6 @@ __all__ = [
     "BlockFactor",
     "Blocks",
     "Costs",
-    "CountedDensity",
     "CountedRows",
     "Directions",
     "Distributed",
@@ -50,8 +61,8 @@ __all__ = [
     "WitnessedDensity",
     "bind_rows",
     "central_hessian",
+    "dense",
     "dependencies",
-    "entries",
     "is_sparse",
     "repeats",
     "row_log_lik",

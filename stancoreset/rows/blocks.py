@@ -35,20 +35,27 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.sparse.csgraph import connected_components
 
 from stancoreset.engines import Float
+from stancoreset.limits import KEPT, NOISE, ROUNDING
 
-__all__ = ["MANY", "AnyMatrix", "BlockFactor", "Blocks", "Matrix", "entries", "is_sparse"]
+__all__ = [
+    "DRAWS_EACH",
+    "MANY",
+    "MAX_DENSE",
+    "AnyMatrix",
+    "BlockFactor",
+    "Blocks",
+    "Matrix",
+    "dense",
+    "entries",
+    "is_sparse",
+]
 
 #: Smallest number of coordinates at which blocks are looked for: below, a dense matrix costs less.
 MANY = 150
-# Coordinates of the largest group, and the largest share of coordinates that all groups share: a
-# dense matrix knows more, and up to `_DENSE` coordinates it costs little. Beyond, F has P G
-# entries, which pay up to half of P², and fill 160 MB at most.
-_LARGEST, _SHARED, _DENSE = 20, 0.25, 1_000
-_HALF, _ENTRIES = 0.5, 20_000_000
-# Draws for each shared coordinate from which regressions on them are known.
-_DRAWS = 3
-# Eigenvalues that are rounding errors, as a share of the largest entry.
-_NOTHING = 1e-12
+#: Largest number of coordinates for which a dense matrix costs little.
+MAX_DENSE = 1_000
+#: Draws for each function of a regression from which its coefficients are known.
+DRAWS_EACH = 3
 
 Matrix = sparse.csr_array
 #: A matrix as an ndarray, or as a sparse one where there are many groups.
@@ -85,12 +92,12 @@ class Blocks:
         if size < MANY:
             return None
         found: list[Blocks] = []
-        largest = _LARGEST
+        largest = 20  # coordinates of a group: of larger ones a dense matrix knows more
         while largest and (blocks := cls._with_fewest(pattern, largest)) is not None:
             found.append(blocks)
             largest = blocks.widest // 2
         if not found:
-            return cls._crossed(pattern) if size > _DENSE else None
+            return cls._crossed(pattern) if size > MAX_DENSE else None
         return min(found, key=lambda blocks: blocks.functions)
 
     @classmethod
@@ -98,7 +105,7 @@ class Blocks:
         """The groups of at most so many coordinates that the fewest shared ones leave."""
         degree = np.diff(pattern.indptr)
         descending = np.argsort(-degree, kind="stable")
-        fewest, most = 0, int(_SHARED * pattern.shape[0])
+        fewest, most = 0, pattern.shape[0] // 4  # where more are shared a dense matrix knows more
         if cls._without(pattern, descending[:most], largest) is None:
             return None
         while fewest < most:
@@ -125,7 +132,7 @@ class Blocks:
         j, these are in two components, one for each factor.
         """
         size = pattern.shape[0]
-        hub = np.diff(pattern.indptr) > _HALF * size
+        hub = np.diff(pattern.indptr) > 0.5 * size
         rest = np.flatnonzero(~hub)
         meet = pattern[rest][:, rest].astype(float)
         meet = Matrix(meet - sparse.diags_array(meet.diagonal()))
@@ -144,7 +151,8 @@ class Blocks:
         group = np.full(size, -1)
         group[rest[~shared]] = np.arange(np.count_nonzero(~shared))
         many = np.count_nonzero(group < 0)
-        fits = many <= min(_HALF * size, _ENTRIES / size)
+        # F has P G entries, which pay up to half of P².
+        fits = many <= min(0.5 * size, KEPT / size)
         return cls(group, np.flatnonzero(hub)) if fits else None
 
     @cached_property
@@ -260,7 +268,7 @@ class Blocks:
         shared = self.shared
         cross = matrix[:, shared].toarray()
         corner, schur, parts = cross[shared], cross[shared].copy(), []
-        least = _NOTHING * max(1.0, float(np.abs(matrix.data).max(initial=0.0)))
+        least = ROUNDING * max(1.0, float(np.abs(matrix.data).max(initial=0.0)))
         for block, own in self._own(matrix):
             values, vectors = np.linalg.eigh(own)
             kept = values > least
@@ -288,11 +296,11 @@ class Blocks:
         """F of draws without their mean, (S, P); None if they are too few."""
         count, shared = len(centred), self.shared
         free = count - 1 - len(shared)
-        if count < _DRAWS * len(shared) or free < _DRAWS * self.widest:
+        if count < DRAWS_EACH * len(shared) or free < DRAWS_EACH * self.widest:
             return None
         left, singular, right = np.linalg.svd(centred[:, shared], full_matrices=False)
         root = right.T * (singular / np.sqrt(count - 1))
-        known = singular > 1e-10 * singular.max(initial=0.0)
+        known = singular > NOISE * singular.max(initial=0.0)
         axes, inverse = left[:, known], right[known].T / singular[known]
         parts = []
         for block in self.members:
@@ -401,11 +409,16 @@ def is_sparse(matrix: AnyMatrix) -> bool:
     return bool(sparse.issparse(matrix))
 
 
+def dense(matrix: AnyMatrix) -> Float:
+    """A matrix as an ndarray."""
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+
+
 def entries(matrix: Matrix, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Float:
     """Entries of a sparse matrix at places whose indices broadcast."""
     rows, columns = np.broadcast_arrays(rows, columns)
     found: AnyMatrix = matrix[rows.ravel(), columns.ravel()]
-    return np.asarray(found.toarray() if is_sparse(found) else found).reshape(rows.shape)
+    return dense(found).reshape(rows.shape)
 
 
 def _inverse_roots(matrices: Float) -> Float:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Closing, Float, RowModel, mode_of
+from stancoreset.engines import Closing, Float, RowModel
 from stancoreset.rows.tables import StoredRows
 
-__all__ = ["Costs", "CountedDensity", "CountedRows"]
+__all__ = ["Costs", "CountedRows"]
 
 
 @dataclass
@@ -91,13 +91,13 @@ class Costs:
         return counts
 
 
+@dataclass(frozen=True)
 class CountedRows(Closing):
     """Candidate rows, a `share` of all, whose log likelihoods are counted."""
 
-    def __init__(self, rows: RowModel, costs: Costs, share: float) -> None:
-        self._rows = rows
-        self._costs = costs
-        self._share = share
+    _rows: RowModel
+    _costs: Costs
+    _share: float
 
     def log_lik(self, draws: Float) -> Float:
         """See `RowModel.log_lik`."""
@@ -108,28 +108,3 @@ class CountedRows(Closing):
     def close(self) -> None:
         """See `RowModel.close`."""
         self._rows.close()
-
-
-class CountedDensity:
-    """A density of a `share` of all rows, whose evaluations are counted."""
-
-    def __init__(self, bound: BoundModel, costs: Costs, share: float) -> None:
-        self._bound = bound
-        self._costs = costs
-        self._share = share
-        self.n_params = bound.n_params
-        self.param_names = bound.param_names
-
-    def log_density(self, draws: Float) -> Float:
-        """See `BoundModel.log_density`."""
-        self._costs.add(densities=len(draws), share=self._share)
-        return self._bound.log_density(draws)
-
-    def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
-        """See `BoundModel.log_density_gradient`."""
-        self._costs.add(gradients=len(draws), share=self._share)
-        return self._bound.log_density_gradient(draws)
-
-    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
-        """See `BoundModel.mode`."""
-        return mode_of(self, name="the subsample", init=init, seed=seed, max_iter=max_iter)

@@ -28,14 +28,14 @@ from stancoreset.rows.hessians import dependencies_by_groups
 
 __all__ = ["Directions", "dependencies"]
 
-# Coordinates that are moved one by one; of more, many are moved at once.
-_ONE_BY_ONE = 400
 
 #: Points (S, P) → values (S, p).
 Map = Callable[[Float], Float]
 
 
-def dependencies(function: Map, point: Float, width: Float, names: Sequence[str]) -> Matrix:
+def dependencies(
+    function: Map, point: Float, width: Float, names: Sequence[str], few: int = 400
+) -> Matrix:
     """Find which values change with which coordinates, (p, P), at a point without coincidences.
 
     Parameters
@@ -55,7 +55,7 @@ def dependencies(function: Map, point: Float, width: Float, names: Sequence[str]
     array([[1, 1, 0],
            [0, 0, 1]])
     """
-    if len(point) > _ONE_BY_ONE:
+    if len(point) > few:
         return dependencies_by_groups(function, point, width, names)
     values = function(np.concatenate([point[None], point + np.diag(width)]))
     return Matrix((values[1:] != values[0]).T)

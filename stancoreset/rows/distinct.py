@@ -19,11 +19,6 @@ from stancoreset.engines import Float
 
 __all__ = ["DistinctRows", "distinct_rows"]
 
-# Number of rows examined before all are.
-_LOOK = 4_096
-# Smallest ratio of rows to distinct rows that is worth while.
-_WORTH = 2
-
 
 @dataclass(frozen=True)
 class DistinctRows:
@@ -45,7 +40,9 @@ class DistinctRows:
         return np.asarray(sums, dtype=np.float64)
 
 
-def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
+def distinct_rows(
+    rows: Mapping[str, Any], look: int = 4_096, worth: int = 2
+) -> DistinctRows | None:
     """Find the distinct rows (N, …), if they are at most half of all rows.
 
     >>> found = distinct_rows({"group": np.array([1, 2, 1, 1]), "y": np.array([0, 1, 0, 0])})
@@ -53,20 +50,20 @@ def distinct_rows(rows: Mapping[str, Any]) -> DistinctRows | None:
     ([0, 1], [3.0, 1.0])
     """
     arrays = [np.asarray(value) for value in rows.values()]
-    if not arrays or len(arrays[0]) < _WORTH:
+    if not arrays or len(arrays[0]) < worth:
         return None
     n_obs = len(arrays[0])
-    if n_obs > _LOOK:
-        few = np.linspace(0, n_obs - 1, _LOOK).astype(np.int64)
-        equal = _LOOK - len(np.unique(_hashes([a[few] for a in arrays])))
+    if n_obs > look:
+        few = np.linspace(0, n_obs - 1, look).astype(np.int64)
+        equal = look - len(np.unique(_hashes([a[few] for a in arrays])))
         # Among n rows with U distinct values, about n²/2U are equal to an earlier one.
-        if equal * 2 * n_obs < _WORTH * _LOOK**2:
+        if equal * 2 * n_obs < worth * look**2:
             return None
     import pandas as pd
 
     hashes = _hashes(arrays)
     code, different = pd.factorize(hashes)
-    if len(different) * _WORTH > n_obs:
+    if len(different) * worth > n_obs:
         return None
     first = np.full(len(different), n_obs, dtype=np.int64)
     np.minimum.at(first, code, np.arange(n_obs))

@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FullData", "repeats"]
 
-# Draws between two reports of progress; processes read their rows again for each block.
-_BLOCK_OF_DRAWS, _BLOCK_FOR_PROCESSES = 50, 1_000
-
 
 class FullData:
     """A weighted program bound to all rows, weighted as in the data or by one.
@@ -303,7 +300,7 @@ class FullData:
         out = np.empty(len(draws))
         # Blocks of draws serve only the report of progress; an extra block costs nothing
         # if chunks are bound, and a whole pass if they are not.
-        at_once = _BLOCK_OF_DRAWS if self.in_process else _BLOCK_FOR_PROCESSES
+        at_once = 50 if self.in_process else 1_000  # processes read their rows for each block
         blocks = max(1, len(draws) // at_once) if self._sums is self._bound else 1
         for block in np.array_split(np.arange(len(draws)), blocks):
             rows = draws[block]

@@ -44,6 +44,7 @@ from scipy import sparse
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
+from stancoreset.limits import cuts
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
 
 __all__ = [
@@ -52,7 +53,6 @@ __all__ = [
     "central_hessian",
     "colours",
     "dependencies_by_groups",
-    "meetings",
 ]
 
 Gradient = Callable[[Float], tuple[Float, Float]]
@@ -63,12 +63,6 @@ _log = logging.getLogger(__name__)
 #: The step of central differences in units of the width: it balances truncation (h²) against the
 #: rounding of gradients (1/h).
 STEP = 1e-3
-# Tests pay where there are this many times as many parameters.
-_TESTED = 2
-# Largest difference of the guard, as a share of the terms in its sum, and in units of precision.
-_APART, _NEGLIGIBLE = 1e-3, 1e-6
-# Sets of tests that are looked up among all values at a time.
-_AT_ONCE = 1_000
 
 
 def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
@@ -119,7 +113,7 @@ class Hessians:
         The arguments are those of `central_hessian`.
         """
         p = len(theta)
-        if _TESTED * len(self._tests) > p:
+        if not self._pays(p):
             return central_hessian(gradient, theta, scale)
         looked = self._pattern is None
         if looked:
@@ -137,10 +131,13 @@ class Hessians:
 
     def blocks(self, gradient: Gradient, theta: Float, scale: Float) -> Blocks | None:
         """The groups of many parameters, found at the first point; None if they have none."""
-        tested = len(theta) >= MANY and _TESTED * len(self._tests) <= len(theta)
-        if tested and self._pattern is None:
+        if len(theta) >= MANY and self._pays(len(theta)) and self._pattern is None:
             self._look(gradient, theta, scale)
         return self._blocks
+
+    def _pays(self, parameters: int) -> bool:
+        """Whether tests pay: at most one for two parameters."""
+        return 2 * len(self._tests) <= parameters
 
     def _look(self, gradient: Gradient, theta: Float, scale: Float) -> None:
         """Find which parameters meet at a point."""
@@ -170,21 +167,11 @@ class Hessians:
         return _guarded(gradient, theta, scale, pattern, colour)
 
 
-def meetings(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
-    """Find which parameters may have a second derivative other than zero, (P, P).
-
-    Parameters
-    ----------
-    gradient, theta, scale
-        As in `central_hessian`.
-    tests : ndarray of bool, shape (T, P)
-        The parameters that each test moves; every parameter is moved by one test at least.
-    """
-    return _meet(_unchanged(gradient, theta, scale, tests), tests)
-
-
 def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
-    """Mask (T, P) of parameters along which the gradient is unchanged by each test's move."""
+    """Mask (T, P) of parameters along which the gradient is unchanged by each test's move.
+
+    `tests` (T, P) says which parameters each test moves; every parameter is moved by one at least.
+    """
     # Away from θ, where products of parameters may happen to be zero.
     rng = np.random.default_rng(tests.shape)
     steps = STEP * scale * rng.uniform(0.5, 1.0, (len(tests) + 1, len(theta)))
@@ -213,7 +200,7 @@ def dependencies_by_groups(
 
 
 def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
-    """The pattern of `meetings` as a sparse matrix, without a look at most pairs."""
+    """The pattern of `_meet` as a sparse matrix, without a look at most pairs."""
     pattern = _sparse_dependencies(unchanged, places)
     both = pattern.multiply(pattern.T)
     return Matrix(both + sparse.eye_array(unchanged.shape[1], dtype=np.int8))
@@ -254,8 +241,8 @@ def _named(changed: Pattern, moved: Pattern) -> tuple[NDArray[np.intp], NDArray[
     same = np.flatnonzero(np.isin(seen, codes) & (count == size))
     one, other = [same], [np.searchsorted(codes, seen[same])]
     wider = np.flatnonzero(count > size)
-    for start in range(0, len(wider), _AT_ONCE):
-        some = wider[start : start + _AT_ONCE]
+    for cut in cuts(len(wider), len(codes)):
+        some = wider[cut]
         which, value = np.nonzero((codes & ~seen[some, None]) == 0)
         one.append(some[which])
         other.append(value)
@@ -282,9 +269,7 @@ def _by_blocks(gradient: Gradient, theta: Float, scale: Float, blocks: Blocks) -
     one = sparse.diags_array((blocks.group >= 0).astype(float)) @ below
     one = one @ sparse.diags_array((blocks.group < 0).astype(float))
     hessian = Matrix(0.5 * (below - one + (below - one).T) + one + one.T)
-    error = np.abs(hessian @ across - expected)
-    allowed = _APART * (abs(hessian) @ step) + _NEGLIGIBLE * STEP / scale
-    return hessian if np.all(error <= allowed) else None
+    return hessian if _is_right(hessian, across, expected, scale) else None
 
 
 def _along_groups(local: Float, block: NDArray[np.intp], step: Float) -> Float:
@@ -323,9 +308,18 @@ def _guarded(
     alone = pattern & ((pattern @ of_colour.T.astype(float))[:, colour] == 1)
     read = np.where(alone, np.array(moved).T[:, colour] / step, 0.0)
     hessian = (read + read.T) / np.maximum(alone.astype(float) + alone.T, 1.0)
-    error = np.abs(hessian @ across - expected)
-    allowed = _APART * (np.abs(hessian) @ step) + _NEGLIGIBLE * STEP / scale
-    return hessian if np.all(error <= allowed) else None
+    return hessian if _is_right(hessian, across, expected, scale) else None
+
+
+def _is_right(
+    hessian: AnyMatrix, across: Float, expected: Float, scale: Float, apart: float = 1e-3
+) -> bool:
+    """Whether a Hessian gives the `expected` difference of gradients along a step `across`.
+
+    It may be `apart` by a share of the terms in its sum, and by 1e-6 in units of precision.
+    """
+    allowed = apart * (abs(hessian) @ (STEP * scale)) + 1e-6 * STEP / scale
+    return bool(np.all(np.abs(hessian @ across - expected) <= allowed))
 
 
 def _differences(gradient: Gradient, theta: Float, steps: Float) -> Float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stancoreset.engines import BoundModel, Closing, Compiled, Float, RowModel, StanData
+from stancoreset.limits import BLOCK
 from stancoreset.parallel import side_by_side
 from stancoreset.rows.glm import rows_of
 from stancoreset.rows.sums import MIN_ROWS_PER_CHUNK, slices
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
 
 __all__ = ["bind_rows", "row_log_lik"]
-
-# Largest number of values that the engine returns in one call.
-_AT_ONCE = 4_000_000
 
 
 class _RowChunks(Closing):
@@ -92,7 +90,7 @@ def row_log_lik(
     Each of `processes` evaluates its share of the rows; 0 uses threads of this process.
     """
     n_obs = program.n_obs(data)
-    at_once = max(1, _AT_ONCE // (max(1, processes) * len(draws)))
+    at_once = max(1, BLOCK // (max(1, processes) * len(draws)))
 
     def evaluate(rows: slice) -> tuple[slice, Float]:
         subset = program.subset(data, rows, np.ones(rows.stop - rows.start))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Closing, Compiled, Float, StanData
+from stancoreset.engines import Closing, Compiled, Density, Float, StanData
+from stancoreset.limits import CACHED
 from stancoreset.parallel import side_by_side
 from stancoreset.rows.distinct import distinct_rows
 from stancoreset.rows.glm import GlmKernel, GlmRows
@@ -42,13 +43,6 @@ Progress = Callable[[int], object]
 # while Stan reads them, and exceed the processor's cache.
 MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
-# Rows of a chunk for each coefficient of a matrix product, because a chunk adds to sums along all
-# of them; but at most this share of all rows, so that every thread has some.
-_ROWS_PER_COEFFICIENT, _SHARES = 8, 8
-# Smallest number of draws for which searching a chunk for equal rows saves time.
-_DRAWS_WORTH_A_LOOK = 10
-# Rows times draws that take longer than starting threads.
-_WORTH_THREADS = 65_536
 
 
 class RowSums(Protocol):
@@ -85,16 +79,16 @@ class BoundChunks:
     """
 
     def __init__(
-        self, bind: Callable[[slice], BoundModel], cuts: Sequence[slice], threads: int, share: int
+        self, bind: Callable[[slice], Density], cuts: Sequence[slice], threads: int, share: int
     ) -> None:
         self._bind = bind
         self._cuts = cuts
         self._threads = threads
         self._share = share
-        self._chunks: list[BoundModel] | None = None
+        self._chunks: list[Any] | None = None
 
     @property
-    def chunks(self) -> list[BoundModel]:
+    def chunks(self) -> list[Any]:
         """The chunks, bound to the engine on first use."""
         if self._chunks is None:
             self._chunks = side_by_side(self._bind, self._cuts, self._threads)
@@ -157,8 +151,9 @@ class ArrayChunks(Closing):
     @cached_property
     def chunks(self) -> list[GlmRows]:
         """The chunks, cached because building them takes as long as a gradient."""
-        wide = _ROWS_PER_COEFFICIENT * len(self.kernel.coefficients.columns)
-        length = max(self.chunk_rows, min(wide, -(-self.n_obs // _SHARES)))
+        # A chunk adds to sums along all coefficients; but every thread shall have some chunks.
+        wide = 8 * len(self.kernel.coefficients.columns)
+        length = max(self.chunk_rows, min(wide, -(-self.n_obs // 8)))
         cuts = slices(self.n_obs, max(1, -(-self.n_obs // length)))
         pieces = ({name: value[cut] for name, value in self.rows.items()} for cut in cuts)
         return list(ordered(self.kernel.prepare, pieces, self.threads))
@@ -172,7 +167,7 @@ class ArrayChunks(Closing):
 
         def evaluated() -> Iterator[Sums]:
             chunks = self.chunks
-            threads = self.threads if self.n_obs * len(draws) > _WORTH_THREADS else 1
+            threads = self.threads if self.n_obs * len(draws) > CACHED else 1
             for chunk, sums in zip(chunks, ordered(work, chunks, threads), strict=True):
                 yield sums
                 tell(len(chunk))
@@ -246,7 +241,7 @@ class DistinctKernel:
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
         """See `Kernel.evaluate`."""
         rows = {name: value for name, value in chunk.items() if name != self.weights}
-        found = distinct_rows(rows) if len(draws) >= _DRAWS_WORTH_A_LOOK else None
+        found = distinct_rows(rows) if len(draws) >= 10 else None  # a search takes time
         if found is None:
             return self.kernel.evaluate(method, chunk, draws)
         length = len(found.code)

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
-from stancoreset.parallel import side_by_side
-from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, slices
+from stancoreset.limits import NOISE
+from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, BoundChunks, slices
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
 
 if TYPE_CHECKING:
@@ -47,21 +47,17 @@ __all__ = [
 ]
 
 #: Largest difference between two log densities, relative to their magnitude, due to rounding.
-TOLERANCE = 1e-8
+TOLERANCE = 10 * NOISE
 # Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.
 _FEW, _FEW_STORED = 5, 10
 # Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text.
 _NUMBERS = 250_000
 # Numbers in all blocks that are kept after a few evaluations.
 _KEPT = 500_000
-# Rows on disk that the author's program evaluates: about so many, and some of every pattern.
-_ROWS = 250_000
 #: Rows in memory that the author's program evaluates where it must see all rows at once: loops over
 #: rows, which stanli reads one by one, take 0.05 ms for each of 20,000 rows and 0.1 ms for each of
 #: 200,000.
 SHOWN = 100_000
-# Largest number of patterns of zeros and levels per chunk whose first rows it evaluates.
-_PATTERNS = 1_000
 
 
 @dataclass(frozen=True)
@@ -117,46 +113,30 @@ class Witness:
         #: The rows as the author's program weights them: by one, unless it has weights itself.
         self.data = data
         self.prior = prior
-        self._threads = threads
         self.n_obs = weighted.n_obs(data)
         numbers = sum(np.size(data[name]) for name in weighted.rows)
         few = max(-(-numbers // _NUMBERS), -(-self.n_obs // MAX_ROWS_PER_CHUNK))
         wanted = 1 if whole else max(blocks, few)
         self._keeps = numbers <= _KEPT
         self._cuts = slices(self.n_obs, min(wanted, self.n_obs))
-        self._few: list[Density] | None = None
-        self._many: list[BoundModel] | None = None
+        share = max(1, threads // len(self._cuts))
+        self._few = BoundChunks(self._bind_density, self._cuts, threads, 1)
+        self._many = BoundChunks(partial(self._bind, threads=share), self._cuts, threads, share)
 
     def log_density(self, draws: Float) -> Float:
-        """Log posterior density of the author's program, up to a constant: (S, P) → (S,)."""
-        if len(draws) <= _FEW_STORED:
-            values = self._at_few(draws)
-        else:
-            if self._many is None:
-                self._close_few()
-                share = max(1, self._threads // len(self._cuts))
-                self._many = self._bind(partial(self._compiled.bind, threads=share))
-            values = side_by_side(lambda part: part.log_density(draws), self._many, self._threads)
-        return _without_priors(np.sum(values, axis=0), len(values) - 1, self.prior, draws)
+        """Log posterior density of the author's program, up to a constant: (S, P) → (S,).
 
-    def _at_few(self, draws: Float) -> list[Float]:
-        """Log densities of every block at a few draws; large data are read again each time.
-
-        Stan's copies of ten million numbers fill a gigabyte, or five where it reads rows in a loop,
-        and a fit asks only twice.
+        Large data are read again for every few draws: Stan's copies of ten million numbers fill a
+        gigabyte, or five where it reads rows in a loop, and a fit asks only twice.
         """
-        if not self._keeps:
-            return side_by_side(lambda cut: self._briefly(cut, draws), self._cuts, self._threads)
-        if self._few is None:
-            self._few = self._bind(self._compiled.bind_density)
-        return side_by_side(lambda part: part.log_density(draws), self._few, self._threads)
-
-    def _briefly(self, cut: slice, draws: Float) -> Float:
-        part = self._compiled.bind_density(self._rows(cut))
-        try:
-            return part.log_density(draws)
-        finally:
-            part.close()
+        if len(draws) > _FEW_STORED:
+            self._few.close()
+            total, count = self._many.sums("log_density", draws)
+        elif self._keeps:
+            total, count = self._few.sums("log_density", draws)
+        else:
+            total, count = self._few.briefly(draws)
+        return _without_priors(total, count - 1, self.prior, draws)
 
     def compare(self, draws: Float, ours: Callable[[StanData], Float]) -> Comparison:
         """Compare log densities at draws (S, P) with those of the author's program.
@@ -166,8 +146,11 @@ class Witness:
         error = _disagreement(self.log_density(draws), ours(self.data))
         return Comparison(error, len(draws), self.n_obs, self.n_obs)
 
-    def _bind(self, bind: Callable[[StanData], Any]) -> list[Any]:
-        return side_by_side(lambda cut: bind(self._rows(cut)), self._cuts, self._threads)
+    def _bind(self, cut: slice, threads: int) -> BoundModel:
+        return self._compiled.bind(self._rows(cut), threads=threads)
+
+    def _bind_density(self, cut: slice) -> Density:
+        return self._compiled.bind_density(self._rows(cut))
 
     def _rows(self, cut: slice) -> dict[str, Any]:
         data = self.data
@@ -177,15 +160,8 @@ class Witness:
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
-        self._close_few()
-        for part in (*(self._many or ()), self.prior):
+        for part in (self._few, self._many, self.prior):
             part.close()
-        self._many = None
-
-    def _close_few(self) -> None:
-        for part in self._few or ():
-            part.close()
-        self._few = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +201,7 @@ class StoredWitness:
     stored: StoredRows = field(repr=False)
     prior: BoundModel = field(repr=False)
 
-    def compare(self, kernel: Kernel, draws: Float, rows: int = _ROWS) -> Comparison:
+    def compare(self, kernel: Kernel, draws: Float, rows: int = 250_000) -> Comparison:
         """Compare the author's program with our kernel on the same rows of every chunk.
 
         About `rows` are compared in all, besides some of each pattern; see `_patterns`.
@@ -299,7 +275,7 @@ def shown_rows(chunk: Mapping[str, Any], count: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([some, _patterns(chunk), *extreme]))
 
 
-def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
+def _patterns(chunk: Mapping[str, Any], most: int = 1_000) -> NDArray[np.int64]:
     """The first row of each pattern of zeros and signs, and of each level of an integer.
 
     A part of a predictor that vanishes on most rows, such as an interaction of two rare
@@ -311,9 +287,9 @@ def _patterns(chunk: Mapping[str, Any]) -> NDArray[np.int64]:
         columns = np.reshape(value, (len(value), -1))
         signs.append(np.sign(columns).astype(np.int8))
         if columns.shape[1] == 1 and np.issubdtype(columns.dtype, np.integer):
-            found.append(np.unique(columns[:, 0], return_index=True)[1][:_PATTERNS])
+            found.append(np.unique(columns[:, 0], return_index=True)[1][:most])
     _, first = np.unique(np.concatenate(signs, axis=1), axis=0, return_index=True)
-    return np.unique(np.concatenate([*found, first[:_PATTERNS]]))
+    return np.unique(np.concatenate([*found, first[:most]]))
 
 
 class FullDensity(Protocol):

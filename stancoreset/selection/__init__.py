@@ -20,7 +20,7 @@ from stancoreset.selection.coreset import (
     row_columns,
     select,
 )
-from stancoreset.selection.design import Choice, Whitened, gains, greedy_design, whitened
+from stancoreset.selection.design import Whitened, gains, greedy_design, whitened
 from stancoreset.selection.expansion import PAIRS, Expansion, expand, no_expectation
 from stancoreset.selection.fisher import extend_fisher, project_fisher
 from stancoreset.selection.hermite import (
@@ -37,11 +37,10 @@ from stancoreset.selection.projection import (
     Projection,
     default_candidates,
     extend,
-    finite_log_lik,
     heldout_error,
     project,
 )
-from stancoreset.selection.taylor import PENALTIES, TaylorProjection, extend_taylor, project_taylor
+from stancoreset.selection.taylor import TaylorProjection, extend_taylor, project_taylor
 from stancoreset.selection.thinning import Thinned, kernel_rows, thin
 from stancoreset.selection.union import joined_controls, merge
 
@@ -49,10 +48,8 @@ __all__ = [
     "LEAST_CURVATURE",
     "MAX_CANDIDATES",
     "PAIRS",
-    "PENALTIES",
     "QUADRATIC_ONLY",
     "AllRows",
-    "Choice",
     "ControlVariate",
     "Coreset",
     "Expansion",
@@ -70,7 +67,6 @@ __all__ = [
     "extend",
     "extend_fisher",
     "extend_taylor",
-    "finite_log_lik",
     "gains",
     "greedy_design",
     "heldout_error",

@@ -20,9 +20,6 @@ from stancoreset.rows import Blocks, Matrix
 
 __all__ = ["Arrow"]
 
-# Time of a pair in a gradient, relative to an entry of K.
-_PAIR = 6
-
 
 @dataclass(frozen=True)
 class Arrow:
@@ -56,7 +53,8 @@ class Arrow:
         """The parts of a symmetric matrix whose groups do not meet."""
         shared = blocks.shared
         met = np.diff(sparse.csc_array(matrix).indptr)[shared]
-        shared = shared[_PAIR * met >= matrix.shape[0]]
+        # In a gradient a pair takes six times as long as an entry of K.
+        shared = shared[6 * met >= matrix.shape[0]]
         cross = matrix[:, shared].toarray()
         cross[shared] *= 0.5
         cross[shared, np.arange(len(shared))] = 0.0

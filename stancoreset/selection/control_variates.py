@@ -50,29 +50,19 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, OutputError, ReferenceFitError
 from stancoreset.files import atomic_path, reading
-from stancoreset.rows import AnyMatrix, Blocks, Matrix, is_sparse
+from stancoreset.limits import NOISE
+from stancoreset.rows import MAX_DENSE, AnyMatrix, Blocks, Matrix, dense, is_sparse
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.expansion import Expansion
 
 __all__ = ["ControlVariate", "control_variate", "stable_share", "sum_of_controls"]
 
-# Eigenvalues of R in units of posterior precision: below this no draw can tell it from zero.
-_NEGLIGIBLE = 1e-9
 #: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
 #: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
 LEAST_CURVATURE = -1.0
-# In directions where R is negative, the quadratic flattens beyond this many posterior sds.
-_WIDTH = 8.0
-#: Largest number of coordinates for which R is stored as a full matrix.
-MAX_DENSE = 1_000
-# Largest part of R, in units of the posterior's precision, that an arrow may omit while a full
-# matrix is possible.
-_BESIDE = 0.01
-# Number of axes stored beside the diagonal for more coordinates than `MAX_DENSE`.
-_AXES = 100
 # Width at which a direction is quadratic to machine precision.
-_UNBOUNDED = 1e9
+_UNBOUNDED = float(round(1 / NOISE))
 _NAMES = ("param_names", "left_out")
 # Names of an arrow's parts in files.
 _ARROW, _PARTS = "arrow_", ("shared", "cross", "pairs", "values")
@@ -238,6 +228,7 @@ def control_variate(
     *,
     rows: GlmRows | None = None,
     left_out: tuple[str, ...],
+    width: float = 8.0,
 ) -> ControlVariate:
     """Compute g and R of a coreset.
 
@@ -263,15 +254,20 @@ def control_variate(
         param_names=expansion.param_names,
         gradient=expansion.gradient - gradient,
         scale=scale,
-        width=np.where(values < 0, _WIDTH, _UNBOUNDED),
+        width=np.where(values < 0, width, _UNBOUNDED),
         offset=np.zeros(len(values)),
         left_out=left_out,
         **parts,
     )
 
 
-def _along_groups(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> dict[str, Any]:
-    """R as an arrow; nothing if it has no such form, or must be complete and is not."""
+def _along_groups(
+    curvature: AnyMatrix, expansion: Expansion, scale: Float, most_beside: float = 0.01
+) -> dict[str, Any]:
+    """R as an arrow; nothing if it has no such form, or omits too much where R may be dense.
+
+    `most_beside` is in units of the posterior's precision.
+    """
     blocks = Blocks.of(curvature) if is_sparse(curvature) else None
     if blocks is None:
         return {}
@@ -279,7 +275,7 @@ def _along_groups(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> d
     positive, axes, values = _positive_arrow(curvature, blocks, expansion, scale)
     beside = curvature - positive - Matrix(axes.T * values) @ Matrix(axes)
     left_over = float(abs(units @ beside @ units).max())
-    if left_over > _BESIDE and len(scale) <= MAX_DENSE:
+    if left_over > most_beside and len(scale) <= MAX_DENSE:
         return {}
     return {
         "axes": axes,
@@ -294,7 +290,7 @@ def _along_groups(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> d
 def _along_axes(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> dict[str, Any]:
     """R by all its eigenvectors."""
     try:
-        axes, values, least = _diagonal(_dense(curvature), expansion.factor)
+        axes, values, least = _diagonal(dense(curvature), expansion.factor)
     except np.linalg.LinAlgError:
         narrow = expansion.param_names[expansion.columns[np.argmin(scale)]]
         raise ControlError(
@@ -309,7 +305,7 @@ def _along_axes(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> dic
 
 def _beside_a_diagonal(curvature: AnyMatrix, expansion: Expansion, scale: Float) -> dict[str, Any]:
     """R as a diagonal and the axes that matter most."""
-    curvature = _dense(curvature)
+    curvature = dense(curvature)
     diagonal, axes, values, left_over = _diagonal_and_axes(curvature, scale)
     return {
         "axes": axes,
@@ -333,10 +329,6 @@ def _positive_arrow(
     return Matrix(back @ positive @ back), axes / spread[:, None], -values * spread**2
 
 
-def _dense(matrix: AnyMatrix) -> Float:
-    return matrix.toarray() if isinstance(matrix, Matrix) else matrix
-
-
 def _lowest_under(matrix: AnyMatrix, factor: AnyMatrix) -> float:
     """Compute the smallest eigenvalue of FᵀMF without forming it."""
     size = len(factor.diagonal())
@@ -349,9 +341,10 @@ def _lowest_under(matrix: AnyMatrix, factor: AnyMatrix) -> float:
 
 def _diagonal(curvature: Float, factor: AnyMatrix) -> tuple[Float, Float, float]:
     """Axes and eigenvalues of R in units of F, and the smallest eigenvalue."""
-    factor = _dense(factor)  # that of groups is sparse, though what rows see may have none
+    factor = dense(factor)  # that of groups is sparse, though what rows see may have none
     values, vectors = eigh(factor.T @ curvature @ factor)
-    kept = np.abs(values) > _NEGLIGIBLE * max(1.0, float(np.abs(values).max()))
+    # No draw can tell a smaller eigenvalue, in units of posterior precision, from zero.
+    kept = np.abs(values) > NOISE * max(1.0, float(np.abs(values).max()))
     axes = np.asarray(np.linalg.solve(factor.T, vectors[:, kept]).T, dtype=np.float64)
     return axes, values[kept], float(values[0])
 
@@ -377,7 +370,9 @@ def _finite(matrix: Float) -> Float:
     return matrix
 
 
-def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Float, float]:
+def _diagonal_and_axes(
+    curvature: Float, scale: Float, most: int = 100
+) -> tuple[Float, Float, Float, float]:
     """R ≈ diag(d) + Σ_j r_j a_j a_jᵀ in units of marginal posterior standard deviations.
 
     The axes are the eigenvectors of R without its diagonal that have the largest absolute
@@ -389,11 +384,11 @@ def _diagonal_and_axes(curvature: Float, scale: Float) -> tuple[Float, Float, Fl
     off = scaled - np.diag(diagonal)
     start = np.ones(len(off)) / np.sqrt(len(off))  # the same axes whenever R is the same
     try:
-        values, vectors = eigsh(off, k=_AXES + 1, which="LM", v0=start, tol=1e-3)
+        values, vectors = eigsh(off, k=most + 1, which="LM", v0=start, tol=1e-3)
     except ArpackError:  # as of independent coordinates, where all of it is zero
         values, vectors = eigh(_finite(off))
     order = np.argsort(-np.abs(values))
-    kept, left_over = order[:_AXES], float(np.abs(values[order[_AXES]]))
+    kept, left_over = order[:most], float(np.abs(values[order[most]]))
     axes = np.asarray((vectors[:, kept] / scale[:, None]).T, dtype=np.float64)
     return np.maximum(diagonal, 0.0) / scale**2, axes, values[kept], left_over
 

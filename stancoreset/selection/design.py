@@ -32,21 +32,12 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.errors import DataError
+from stancoreset.limits import NOISE
 
 __all__ = ["Choice", "Roots", "Whitened", "gains", "greedy_design", "whitened"]
 
 #: Chunks of consecutive rows: their root information in whitened coordinates, (n, r, d).
 Roots = Callable[[], Iterator[Float]]
-
-# Numbers of root information that a pass keeps: with four times as many there are hardly fewer
-# passes, and each choice looks at all that are kept.
-_KEPT = 1_000_000
-
-
-# Draws needed for each coordinate, so that no direction's variance is all noise.
-_DRAWS_EACH = 2
-# Smallest eigenvalue of the correlations that is no rounding error.
-_DEPENDENT = 1e-10
 
 
 @dataclass(frozen=True)
@@ -79,18 +70,19 @@ def whitened(draws: Float) -> Whitened:
     True
     """
     mean, sd = draws.mean(axis=0), draws.std(axis=0, ddof=1) if len(draws) > 1 else draws[0] * 0
-    vary = np.flatnonzero(sd > _DEPENDENT * np.abs(mean))
+    vary = np.flatnonzero(sd > NOISE * np.abs(mean))
     different = len(np.unique(draws, axis=0))
-    if different < max(2, _DRAWS_EACH * len(vary)):
+    needed = max(2, 2 * len(vary))  # so that no direction's variance is all noise
+    if different < needed:
         raise DataError(
             f"the posterior has {different} different draws, and the rows see {len(vary)} "
             "coordinates of it, whose covariance they cannot show: expected at least "
-            f"{max(2, _DRAWS_EACH * len(vary))} draws, and better ten for each coordinate; sample "
+            f"{needed} draws, and better ten for each coordinate; sample "
             "more (iter_sampling=…)"
         )
     standard = (draws[:, vary] - mean[vary]) / sd[vary]
     values, vectors = np.linalg.eigh(standard.T @ standard / (len(draws) - 1))
-    kept = values > _DEPENDENT * max(values.max(initial=0.0), 1.0)
+    kept = values > NOISE * max(values.max(initial=0.0), 1.0)
     root, axes = np.sqrt(values[kept]), vectors[:, kept]
     factor = np.zeros((draws.shape[1], len(root)))
     factor[vary] = sd[vary, None] * axes * root
@@ -128,7 +120,7 @@ def greedy_design(
     *,
     target: Float | None = None,
     repeat: bool = False,
-    kept: int = _KEPT,
+    kept: int = 1_000_000,
 ) -> Choice:
     """Choose rows one after the other, each with the largest gain given those before.
 

@@ -34,8 +34,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 
+from stancoreset.checks import listed
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, ReferenceFitError
+from stancoreset.limits import NOISE
 from stancoreset.reference import GaussianFit, Reference
 from stancoreset.reference.expected import Expected, no_sums
 from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
@@ -45,16 +47,9 @@ __all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
 
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
-# Remainder of the log likelihood, as an sd, from which draws improve the quadratic, and the largest
-# it may then have.
-_MUCH, _LITTLE = 1.0, 0.25
-# Pairs for each entry of a row of the averaged Hessian.
-_PAIRS_EACH = 2
 
 # Draws for each number of a regression on the remainder that all groups share.
 _DRAWS_EACH = 10
-# Correlation matrices with a smaller ratio of smallest to largest eigenvalue are not trusted.
-_SINGULAR = 1e-10
 
 
 @dataclass(frozen=True)
@@ -140,7 +135,7 @@ class Expansion:
             hessian=self.hessian + (added if is_sparse(self.hessian) else added.toarray()),
         )
 
-    def fitted(self, reference: Reference) -> Expansion:
+    def fitted(self, reference: Reference, much: float = 1.0, little: float = 0.25) -> Expansion:
         """The quadratic by least squares at the reference's draws, where it leaves much there.
 
         Where log likelihoods bend at points, as absolute values do, second derivatives say nothing.
@@ -149,7 +144,7 @@ class Expansion:
         draws, p = reference.draws, len(self.columns)
         first, second = np.triu_indices(p)
         many = is_sparse(self.hessian) or len(draws) < _DRAWS_EACH * (1 + p + len(first))
-        if many or self.expected is not None or self.gap(reference) <= _MUCH:
+        if many or self.expected is not None or self.gap(reference) <= much:
             return self
         scale = self.scale[self.columns]
         z = (draws - self.centre)[:, self.columns] / scale
@@ -166,7 +161,7 @@ class Expansion:
             points=None,
             is_fitted=True,
         )
-        return by_draws if by_draws.gap(reference) < _LITTLE else self
+        return by_draws if by_draws.gap(reference) < little else self
 
     def of_rows(
         self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
@@ -374,7 +369,7 @@ def _bend(expansion: Expansion, gradient: Float, points: Float) -> AnyMatrix | N
     blocks = Blocks.of(hessian) if is_sparse(hessian) else None
     shared = np.arange(delta.shape[1]) if blocks is None else blocks.shared
     widest = 0 if blocks is None else blocks.widest
-    if pairs < _PAIRS_EACH * (len(shared) + widest):
+    if pairs < 2 * (len(shared) + widest):  # two for each entry of a row
         return None
     pieces = []
     for block in () if blocks is None else blocks.members:
@@ -402,8 +397,8 @@ def antithetic(expansion: Expansion, pairs: int, rng: np.random.Generator) -> Fl
 
 
 def _point(names: tuple[str, ...], theta: Float) -> str:
-    shown = ", ".join(f"{n} = {x:.4g}" for n, x in list(zip(names, theta, strict=True))[:4])
-    return f"{shown}{', …' if len(theta) > 4 else ''} (unconstrained)"
+    shown = listed((f"{n} = {x:.4g}" for n, x in zip(names, theta, strict=True)), most=4)
+    return f"{shown} (unconstrained)"
 
 
 def _part(matrix: AnyMatrix, columns: NDArray[np.intp]) -> AnyMatrix:
@@ -424,6 +419,6 @@ def _square_root(cov: Float) -> Float:
     """F with F Fᵀ the covariance, or its diagonal if the draws are too few for correlations."""
     sd = np.sqrt(np.diag(cov))
     values, vectors = eigh(cov / np.outer(sd, sd))
-    if values[0] < _SINGULAR * values[-1]:
+    if values[0] < NOISE * values[-1]:
         return np.diag(sd)
     return np.asarray(sd[:, None] * vectors * np.sqrt(values))

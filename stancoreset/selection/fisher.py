@@ -31,17 +31,12 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float, RowModel
 from stancoreset.errors import ReferenceFitError
+from stancoreset.limits import BLOCK
 from stancoreset.reference import Reference
-from stancoreset.rows import FullData
+from stancoreset.rows import STEP, FullData
 from stancoreset.selection.projection import Projection, finite_log_lik
 
 __all__ = ["extend_fisher", "project_fisher", "random_coordinates"]
-
-# Step of the central differences in posterior standard deviations: the truncation error is
-# 1e-6/6 of the third derivative's share, the rounding error about 1e-13 / sd.
-_STEP = 1e-3
-# Log likelihood values held in memory at once on either side of a difference.
-_BLOCK = 4_000_000
 
 
 def project_fisher(
@@ -130,13 +125,13 @@ def _features(
     coordinates = random_coordinates(count, n_params, rng)
     scale = np.sqrt(n_params / count)
     target = scale * _full_derivatives(full, draws, coordinates)
-    steps = _STEP * reference.gaussian.sd[coordinates]
+    steps = STEP * reference.gaussian.sd[coordinates]
     shift = np.zeros_like(draws)
     shift[np.arange(count), coordinates] = steps
     phi: Float | None = None
     start = 0
     while start < count:
-        width = 16 if phi is None else max(1, _BLOCK // phi.shape[1])
+        width = 16 if phi is None else max(1, 2 * BLOCK // phi.shape[1])
         block = slice(start, min(start + width, count))
         upper = finite_log_lik(pool, draws[block] + shift[block])
         upper -= finite_log_lik(pool, draws[block] - shift[block])

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stancoreset.engines import Float, RowModel
+from stancoreset.limits import cuts
 from stancoreset.selection.expansion import Expansion
 from stancoreset.selection.projection import finite_log_lik
 
-__all__ = ["RowTerms"]
+__all__ = ["STEP", "RowTerms"]
 
-# Step in z, as a share of a draw's |z|, which is about √p: truncation against rounding.
-_STEP = 1e-2
-# Log likelihood values held in memory at once.
-_AT_ONCE = 2_000_000
+#: Step of second differences, as a share of a draw's displacement: truncation (h²) against
+#: rounding (1/h²).
+STEP = 1e-2
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class RowTerms:
         value = finite_log_lik(pool, expansion.centre[None])[0]
         p = len(expansion.columns)
         first, second = np.triu_indices(p)
-        step = _STEP * np.sqrt(p)
+        step = STEP * np.sqrt(p)  # a draw's |z| is about √p
         directions = np.zeros((len(first), p))
         directions[np.arange(len(first)), first] = 1
         directions[np.arange(len(first)), second] = 1
@@ -59,9 +59,7 @@ class RowTerms:
         steps[:, expansion.columns] = step * directions @ expansion.factor.T
         bends = np.empty((len(first), len(value)))
         slopes = np.empty((p, len(value)))
-        width = max(1, _AT_ONCE // (2 * len(value)))
-        for start in range(0, len(first), width):
-            block = slice(start, start + width)
+        for block in cuts(len(first), 2 * len(value)):
             both = np.concatenate([steps[block], -steps[block]])
             ahead, behind = np.split(finite_log_lik(pool, expansion.centre + both), 2)
             bends[block] = (ahead + behind - 2 * value) / step**2

@@ -27,22 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float, RowModel
+from stancoreset.limits import cuts
 from stancoreset.reference import Reference, finite_log_likelihood
-from stancoreset.rows import FullData
+from stancoreset.rows import DRAWS_EACH, FullData
 from stancoreset.selection.expansion import Expansion
 from stancoreset.selection.projection import Projection, centred, finite_log_lik, require_spread
-from stancoreset.selection.row_terms import RowTerms
+from stancoreset.selection.row_terms import STEP, RowTerms
 
 __all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
 
 #: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
 PENALTIES = (0.01, 0.1, 1.0)
-# Step along a ray, as a share of the draw's displacement: truncation (h²) against rounding (1/h²).
-_STEP = 1e-2
-# Draws for each coefficient of a linear function.
-_DRAWS_PER_SLOPE = 3
-# Log likelihood values held in memory at once: every candidate's at some draws, three times.
-_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -244,7 +239,7 @@ def _slopes(expansion: Expansion, draws: Float, beyond: Float, target: Float) ->
     None for Taylor's expansion, or if the draws are too few to tell.
     """
     ones = _ones_and_delta(expansion, draws)
-    if expansion.points is None or len(draws) < _DRAWS_PER_SLOPE * ones.shape[1]:
+    if expansion.points is None or len(draws) < DRAWS_EACH * ones.shape[1]:
         return None
     return np.asarray(np.linalg.lstsq(ones, np.column_stack([beyond, target]), rcond=None)[0])
 
@@ -281,9 +276,7 @@ def _evaluate(
 ) -> None:
     """Fill (S, M) arrays with every candidate's parts beyond second order and of second order."""
     centre = finite_log_lik(pool, expansion.centre[None])[0] if terms is None else terms.value
-    width = max(1, _AT_ONCE // len(centre))
-    for start in range(0, len(draws), width):
-        block = slice(start, start + width)
+    for block in cuts(len(draws), len(centre)):
         if terms is None:
             first, second[block] = _along_rays(pool, expansion, draws[block], centre)
         else:
@@ -299,13 +292,13 @@ def _along_rays(
     pool: RowModel, expansion: Expansion, draws: Float, centre: Float
 ) -> tuple[Float, Float]:
     """First- and second-order terms of every candidate at each draw, (S, M) each."""
-    step = _STEP * expansion.displacements(draws)
+    step = STEP * expansion.displacements(draws)
     ahead = finite_log_lik(pool, expansion.centre + step)
     behind = finite_log_lik(pool, expansion.centre - step)
     # f(h) + f(−h) − 2 f(0) = h² f''(0),   f(h) − f(−h) = 2 h f'(0)
     curved = ahead + behind
     curved -= 2 * centre
-    curved /= 2 * _STEP**2
+    curved /= 2 * STEP**2
     ahead -= behind
-    ahead /= 2 * _STEP
+    ahead /= 2 * STEP
     return ahead, curved

@@ -72,7 +72,7 @@ def test_log_likelihood_is_that_of_every_row(model, data, fit):
 @pytest.mark.fit
 def test_rows_come_in_chunks(model, data, fit, monkeypatch):
     whole = model.log_likelihood(data, fit, draws=40)
-    monkeypatch.setattr(row_log_lik, "_AT_ONCE", 40 * 333)
+    monkeypatch.setattr(row_log_lik, "BLOCK", 40 * 333)
     pieces = model.log_likelihood(data, fit, draws=40)
     for container in (whole, pieces):
         assert variables_of(container)["beta"].shape == (2, 20, 3)
@@ -318,7 +318,7 @@ def test_a_statistic_of_the_outcomes_leaves_no_pointwise_likelihood(outcome, sta
 @pytest.mark.fit
 def test_loo_row_by_row_is_that_of_arviz(model, data, fit, monkeypatch):
     """In blocks of a few rows, in which no matrix of all log likelihoods ever exists."""
-    monkeypatch.setattr(row_log_lik, "_AT_ONCE", 100_000)
+    monkeypatch.setattr(row_log_lik, "BLOCK", 100_000)
     theirs = az.loo(model.log_likelihood(data, fit), pointwise=True)
     ours = model.loo(data, fit)
     new = hasattr(theirs, "elpd")  # ArviZ 1.x

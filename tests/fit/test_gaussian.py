@@ -113,7 +113,8 @@ def test_a_laplace_fit_that_fails_is_followed_by_the_variational_one():
 
 @pytest.mark.fit
 def test_a_variational_fit_that_does_not_settle_gives_way_with_a_sentence(model, data, monkeypatch):
-    monkeypatch.setattr(gaussian_vi, "_STEPS", 1)
+    defaults = gaussian_vi.ascend_bound.__defaults__
+    monkeypatch.setattr(gaussian_vi.ascend_bound, "__defaults__", (*defaults[:-2], 1, defaults[-1]))
     options = {"reference": "gaussian_vi", "method": "gaussian", "seed": reseeded(1)}
     fit = model.fit(data, **options)
     assert fit.reference.method == "laplace"

@@ -139,7 +139,7 @@ def test_a_fit_on_the_cluster_is_that_of_this_process(model, client, folder):
 
 @pytest.mark.fit
 def test_rows_are_taken_from_the_workers(model, client, folder, monkeypatch):
-    monkeypatch.setattr("stancoreset.rows.tables.table._SAMPLE_ROWS", (10, 10))
+    monkeypatch.setitem(Table.open_parts.__kwdefaults__, "sample_rows", (10, 10))
     here, there = (
         opened(model, source)
         for source in (Table(folder, **OPTIONS), sc.Distributed(Table(folder, **OPTIONS), client))

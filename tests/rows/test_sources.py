@@ -157,7 +157,7 @@ def test_reservoir_keeps_every_row_equally_often():
 
 
 def test_rows_taken_once_are_not_read_again(folder, monkeypatch):
-    monkeypatch.setattr("stancoreset.rows.tables.table._SAMPLE_ROWS", (10, 50))
+    monkeypatch.setitem(Table.open_parts.__kwdefaults__, "sample_rows", (10, 50))
     stored = opened(folder)
     rows = np.arange(0, N, 400)
     first = stored.take(rows)
@@ -596,7 +596,7 @@ def opened_groups(rows):
 
 
 def test_data_that_change_during_the_run(tmp_path, frame, monkeypatch):
-    monkeypatch.setattr("stancoreset.rows.tables.table._SAMPLE_ROWS", (10, 10))
+    monkeypatch.setitem(Table.open_parts.__kwdefaults__, "sample_rows", (10, 10))
     stored = opened(written(tmp_path, frame))
     frame.iloc[:50].to_parquet(tmp_path / "0.parquet")
     with pytest.raises(DataError, match="the data changed during the run"):

@@ -570,7 +570,7 @@ def test_many_coordinates_are_held_by_a_diagonal_and_a_few_axes(monkeypatch):
         options = {"size": 60, "seed": reseeded(1), "max_rounds": 1, "reference": there, **QUICK}
         whole = model.fit(data, **options)
         monkeypatch.setattr(room, "MAX_DENSE", 10)
-        monkeypatch.setattr(room, "_AXES", 12)
+        monkeypatch.setattr(room._diagonal_and_axes, "__defaults__", (12,))
         held = model.fit(data, **options)
     one, two = whole.coreset.control, held.coreset.control
     assert np.all(one.diagonal == 0)
@@ -833,7 +833,7 @@ def test_the_lowest_eigenvalue_without_lanczos(monkeypatch):
 
 def test_eigenvalues_of_nothing_and_of_what_overflows():
     """ARPACK refuses both; the first has eigenvalues."""
-    size = control_variates._AXES + 10
+    size = 110  # more than the axes that are kept
     nothing, beyond = np.zeros((size, size)), np.full((size, size), np.nan)
     assert control_variates._lowest(nothing) == 0
     diagonal, _, values, left_over = control_variates._diagonal_and_axes(

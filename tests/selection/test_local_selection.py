@@ -272,7 +272,7 @@ def test_large_groups_have_candidates_of_all_kinds(monkeypatch):
     """Few candidates of each group match its sum nearly as well as all its rows."""
     kernel, rows, q, _ = make(seed=5)
     whole = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.01)
-    monkeypatch.setattr(local, "_CANDIDATES", 6)
+    monkeypatch.setattr(local.batches, "__defaults__", (6,))
     few = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.01)
     assert few.alone == pytest.approx(whole.alone, rel=0.05)
     assert len(few.rows) < 1.6 * len(whole.rows)
@@ -325,7 +325,7 @@ def test_groups_whose_functions_do_not_fit_in_memory_together_are_the_same(monke
     draws = q.draw(250, np.random.default_rng(4))
     seen = seen_at(kernel, rows, draws, q)
     whole = select_on_draws(seen, draws, q.blocks, goal=0.005)
-    monkeypatch.setattr(on_draws, "_NUMBERS", 1)
+    monkeypatch.setattr(on_draws, "KEPT", 1)
     one_by_one = select_on_draws(seen, draws, q.blocks, goal=0.005)
     assert np.array_equal(whole.rows, one_by_one.rows)
     assert whole.weights == pytest.approx(one_by_one.weights, rel=1e-6)
@@ -578,7 +578,7 @@ def test_one_group_is_no_special_case(groups):
 @pytest.mark.slow
 def test_two_crossed_factors_agree_with_quadrature(tmp_path, monkeypatch):
     """More than a quarter of the coordinates are shared: the levels of the smaller factor."""
-    monkeypatch.setattr(blocks_room, "_DENSE", MANY)
+    monkeypatch.setattr(blocks_room, "MAX_DENSE", MANY)
     rng = np.random.default_rng(1)
     n, shares = 12_000, [rng.gamma(1.0, size=size) for size in (240, 110)]
     one, other = (rng.choice(len(s), n, p=s / s.sum()) for s in shares)
@@ -622,7 +622,7 @@ model {
 @pytest.mark.fit
 def test_rows_of_two_crossed_factors_on_disk_are_those_in_memory(tmp_path, monkeypatch):
     """No row completes the quadratic: random ones stand beside it, with their own weights."""
-    monkeypatch.setattr(blocks_room, "_DENSE", MANY)
+    monkeypatch.setattr(blocks_room, "MAX_DENSE", MANY)
     rng = np.random.default_rng(5)
     n, g, h = 9_000, rng.integers(200, size=9_000), rng.integers(90, size=9_000)
     x, effects = rng.normal(size=n), (0.4 * rng.normal(size=200), 0.6 * rng.normal(size=90))

@@ -257,7 +257,7 @@ class TestProjections:
             return np.sum(v**2) - np.sum(weights**2)
 
         exact = distance()
-        monkeypatch.setattr(sparse_projections, "CELLS", 0)
+        monkeypatch.setattr(sparse_projections._knapsack, "__defaults__", (0,))
         assert exact <= distance() <= 1.05 * exact
 
     def test_no_group_fits(self):

@@ -221,7 +221,7 @@ def test_an_exchange_ends_where_no_single_one_helps():
 def test_more_draws_than_the_functions_have_room_for(monkeypatch):
     from stancoreset.selection.thinning import thinned as module
 
-    monkeypatch.setattr(module, "_NUMBERS", 600_000)
+    monkeypatch.setattr(module._candidates, "__defaults__", (600_000,))
     x = curved_draws()
     v = np.exp(-0.5 * x[:, 0])
     thinned = sc.thin(x, 50, weights=v)
@@ -448,7 +448,7 @@ def test_bad_draws(words, posterior):
 def test_a_tolerance_that_cannot_be_met(monkeypatch):
     from stancoreset.selection.thinning import thinned as module
 
-    monkeypatch.setattr(module, "_LARGEST", 10)
+    monkeypatch.setattr(module._solved, "__defaults__", (10,))
     with pytest.raises(OptionError, match="10 draws have an error"):
         sc.thin(curved_draws(500), tol=1e-4)
 

@@ -39,9 +39,6 @@ from stancoreset.stan.transforms import Transforms
 
 __all__ = ["CmdStanBound"]
 
-# Smallest number of draws worth a separate process.
-_DRAWS_PER_PROCESS = 4
-
 
 class CmdStanBound(Closing):
     """An executable with its data file; see `stancoreset.engines.base.BoundModel`.
@@ -93,7 +90,7 @@ class CmdStanBound(Closing):
 
     def _in_blocks(self, draws: Float) -> list[Float]:
         rows = as_points(draws, self.n_params, self._name)
-        blocks = max(1, min(self._threads, len(rows) // _DRAWS_PER_PROCESS))
+        blocks = max(1, min(self._threads, len(rows) // 4))  # fewer are not worth a process
         return np.array_split(rows, blocks)
 
     def log_density(self, draws: Float) -> Float:

@@ -75,9 +75,6 @@ def order_of(executable: Path, points: Float, evaluate: Evaluate) -> Order:
 _LOCK = threading.Lock()
 _KNOWN: dict[str, Order] = {}
 
-# Rounding, if an executable adds in threads; results for wrong points differ by far more.
-_SAME = 1e-8
-
 
 def _asked(points: Float, evaluate: Evaluate) -> Order:
     for pair in chain([points[:2]], _pairs(points.shape[1])):
@@ -101,9 +98,10 @@ def _pairs(n_params: int) -> Iterator[Float]:
         yield rng.uniform(-radius, radius, (2, n_params))
 
 
-def _same(values: Float, others: Float) -> bool:
+def _same(values: Float, others: Float, apart: float = 1e-8) -> bool:
+    """Whether values are equal but for rounding, of an executable that adds in threads."""
     difference = np.linalg.norm(values - others, axis=1)
-    return bool(np.all(difference <= _SAME * np.linalg.norm(others, axis=1)))
+    return bool(np.all(difference <= apart * np.linalg.norm(others, axis=1)))
 
 
 # The cached result beside the executable ----------------------------------------------------

@@ -27,8 +27,6 @@ __all__ = ["Ended", "failure", "run"]
 #: The end of a process that was not killed: exit code and output.
 Ended = subprocess.CompletedProcess[str]
 
-# Exit codes of Windows after Ctrl-C, and the first code that no program returns by itself.
-_INTERRUPTED, _EXCEPTIONS = 0xC000013A, 0xC0000000
 _MEMORY = (
     "most likely from lack of memory: free some, or keep the rows on disk with "
     "stancoreset.Table(chunk_rows=…), so that less is in memory at a time"
@@ -68,9 +66,9 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
             process.kill()
             raise
     code = process.returncode
-    if code in (-signal.SIGINT, _INTERRUPTED):
+    if code in (-signal.SIGINT, 0xC000013A):  # of Windows, after Ctrl-C
         raise KeyboardInterrupt
-    if code < 0 or code >= _EXCEPTIONS:
+    if code < 0 or code >= 0xC0000000:  # of Windows, that no program returns by itself
         advice = (
             _MEMORY
             if -code == getattr(signal, "SIGKILL", None)

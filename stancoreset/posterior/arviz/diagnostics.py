@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from stancoreset.errors import DataError, OptionError
+from stancoreset.limits import ROUNDING, cuts
 from stancoreset.posterior.arviz.reading import dataset_of, is_container, select, variables_of
 from stancoreset.posterior.arviz.versions import arviz, is_v1, quiet
 
@@ -37,31 +38,17 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-# Number of scalars, the most suspect ones, for which ArviZ computes a diagnostic.
-_JUDGED = 10
 # Smallest number of draws per chain that ArviZ accepts.
 _LEAST = 4
-# Number of batches per chain whose means identify the suspects.
-_BATCHES = 10
-# Number of scalars processed together.
-_BLOCK = 500
 #: Pareto k̂ of draws above which they have no variance; and above which its standard error, which
 #: takes fourth moments, does not exist.
 HEAVY, UNRELIABLE = 0.5, 0.25
 #: Largest Monte-Carlo error of a mean, in standard deviations, and of a standard deviation,
 #: relative, that a certificate allows.
 PRECISE = 0.05
-# Kurtosis of an exponential, whose tail has k = 0: draws of a smaller one have a variance.
-_EXPONENTIAL = 9.0
-# Smallest number of draws that have a tail, and of independent ones that determine its shape: a
-# slab that is visited only twice looks like a heavy tail.
-_LEAST_TAIL, _LEAST_WORTH = 5, 100
-_TAILS = (0.05, 0.95)
 # Options of either line of ArviZ that choose the statistics of a summary.
 _STATISTICS = {"stat_funcs", "stat_focus", "extend", "hdi_prob", "ci_prob", "ci_kind"}
 _DIAGNOSTICS = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
-# A scalar is constant if its standard deviation is below this share of its magnitude.
-_STILL = 1e-13
 
 
 def ess(draws: Any, method: str = "bulk") -> Any:
@@ -76,7 +63,7 @@ def ess(draws: Any, method: str = "bulk") -> Any:
     True
     """
     # ArviZ 0.23 uses the 5 % and 95 % quantiles by default, 1.x must be told.
-    quantiles = {"prob": _TAILS} if method == "tail" else {}
+    quantiles = {"prob": (0.05, 0.95)} if method == "tail" else {}
     return _diagnose("ess", draws, method=method, **quantiles)
 
 
@@ -144,10 +131,10 @@ def worst_monte_carlo(posterior: Any) -> MonteCarlo:
     if not found or next(iter(found.values())).shape[1] < _LEAST:
         return MonteCarlo()
     every, heavy = _without_heavy_tails(found)
-    batch = max(1, every[0].shape[1] // _BATCHES)
+    batch = max(1, every[0].shape[1] // 10)
     draws = _suspects(every, lambda x: _batch_error(x, batch))
     sd = draws.std(axis=(0, 1), ddof=1)
-    moving = sd > _STILL * np.max(np.abs(draws), axis=(0, 1))
+    moving = sd > ROUNDING * np.max(np.abs(draws), axis=(0, 1))
     if not np.any(moving):
         return MonteCarlo()
     draws, sd = draws[:, :, moving], sd[moving]
@@ -189,14 +176,15 @@ def with_normal_scores(draws: Float) -> tuple[Float, NDArray[np.bool_]]:
     array([False,  True, False])
     """
     heavy = np.zeros(draws.shape[2], dtype=bool)
-    for start in range(0, draws.shape[2], _BLOCK):
-        block = draws[:, :, start : start + _BLOCK].astype(float)
+    for cut in cuts(draws.shape[2], draws[:, :, 0].size):
+        block = draws[:, :, cut].astype(float)
         with np.errstate(invalid="ignore", over="ignore"):
             squares = (block - block.mean(axis=(0, 1))) ** 2
-            exponential = _EXPONENTIAL * squares.mean(axis=(0, 1)) ** 2
+            # The kurtosis of an exponential, whose tail has k = 0: below, there is a variance.
+            exponential = 9.0 * squares.mean(axis=(0, 1)) ** 2
             suspect = np.mean(squares**2, axis=(0, 1)) > exponential
         for j in np.flatnonzero(suspect):
-            heavy[start + j] = _is_heavy(block[:, :, j])
+            heavy[cut.start + j] = _is_heavy(block[:, :, j])
     if not np.any(heavy):
         return draws, heavy
     scored = draws.astype(float)
@@ -212,7 +200,7 @@ def _is_heavy(draws: Float) -> bool:
     return khat > HEAVY or bool(mcse(draws, method="sd") / draws.std(ddof=1) > PRECISE)
 
 
-def pareto_khat(draws: Float) -> float:
+def pareto_khat(draws: Float, least: float = 100.0) -> float:
     """Shape k of the heavier tail of a scalar's draws, (chains, draws).
 
     Moments of order 1/k and above do not exist: above 0.5 there is no variance. As
@@ -233,7 +221,7 @@ def pareto_khat(draws: Float) -> float:
     """
     flat = (draws - np.median(draws)).ravel()
     worth = float(ess(draws, method="tail"))
-    if worth < _LEAST_WORTH:
+    if worth < least:  # a slab that is visited only twice looks like a heavy tail
         return float("nan")
     efficiency = min(1.0, float(np.nan_to_num(worth / flat.size, nan=1.0)))
     count = min(flat.size // 5, int(3 * np.sqrt(flat.size / efficiency)))
@@ -241,7 +229,7 @@ def pareto_khat(draws: Float) -> float:
     for side in (flat, -flat):
         logs = np.log(np.maximum(side, np.finfo(float).tiny))
         logs = np.maximum(logs - logs.max(), -800.0)
-        if count >= _LEAST_TAIL and not _mostly_tied(np.sort(logs)[-count:]):
+        if _has_tail(logs, count):
             shapes.append(float(psislw_rows(logs, efficiency)[1]))
     return float(np.fmax.reduce(shapes))
 
@@ -296,7 +284,9 @@ def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
     return variables_of(posterior)
 
 
-def _suspects(variables: Sequence[Float], error: Callable[[Float], Float]) -> Float:
+def _suspects(
+    variables: Sequence[Float], error: Callable[[Float], Float], judged: int = 10
+) -> Float:
     """Scalars with the largest errors of their means and of the means of their squares: (C, S, K).
 
     `variables` are (C, S, P) each.
@@ -304,14 +294,14 @@ def _suspects(variables: Sequence[Float], error: Callable[[Float], Float]) -> Fl
     errors: list[list[Float]] = []
     scalars: list[tuple[Float, int]] = []
     for draws in variables:
-        for start in range(0, draws.shape[2], _BLOCK):
-            block = draws[:, :, start : start + _BLOCK].astype(float)
+        for cut in cuts(draws.shape[2], draws[:, :, 0].size):
+            block = draws[:, :, cut].astype(float)
             with np.errstate(invalid="ignore"):  # of infinite draws, whose errors are unknown
                 sd = block.std(axis=(0, 1))
                 standard = (block - block.mean(axis=(0, 1))) / np.where(sd > 0, sd, 1.0)
                 errors.append([error(standard), error(standard**2)])
         scalars.extend((draws, j) for j in range(draws.shape[2]))
-    most = np.argsort(-np.concatenate(errors, axis=1), axis=1)[:, :_JUDGED]
+    most = np.argsort(-np.concatenate(errors, axis=1), axis=1)[:, :judged]
     chosen = [scalars[number] for number in np.unique(most)]
     return np.stack([draws[:, :, j] for draws, j in chosen], axis=2).astype(float)
 
@@ -384,7 +374,7 @@ def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
     if np.ptp(flat) < 1e-8:
         return plain.reshape(raw.shape), 0.0
     tail = min(flat.size // 5, int(3 * np.sqrt(flat.size)))
-    if tail < _LEAST_TAIL or _mostly_tied(np.sort(flat)[-tail:]):
+    if not _has_tail(flat, tail):
         return plain.reshape(raw.shape), np.inf
     smoothed, khat = psislw_rows(flat)
     if np.isnan(khat):
@@ -392,9 +382,12 @@ def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
     return smoothed.reshape(raw.shape), float(khat)
 
 
-def _mostly_tied(tail: Float) -> bool:
-    """Whether a quarter of a sorted tail equals its minimum, so that no Pareto law fits."""
-    return bool(tail[int(tail.size / 4 + 0.5) - 1] <= tail[0])
+def _has_tail(values: Float, count: int) -> bool:
+    """Whether a Pareto law may fit the largest `count` values: five, not mostly tied."""
+    if count < 5:
+        return False
+    tail = np.sort(values)[-count:]
+    return bool(tail[int(count / 4 + 0.5) - 1] > tail[0])
 
 
 def psislw_rows(log_weights: Float, relative_efficiency: float = 1.0) -> tuple[Float, Float]:

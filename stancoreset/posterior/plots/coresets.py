@@ -34,11 +34,6 @@ __all__ = ["plot_certificate", "plot_path", "plot_weights"]
 
 Float = NDArray[np.float64]
 
-_SHOWN_ROWS = 5_000
-# Ratio of the largest to the smallest weight above which weights need a logarithmic scale.
-_VARIED = 10
-# Letters of 11 points that fit an inch of axes; a title may reach a little beyond.
-_LETTERS = 16
 # Legend of the errors after rows were removed again.
 _REMOVED = "rows removed again"
 
@@ -100,7 +95,7 @@ def plot_weights(
     if projection_or_data is None:
         rank = np.arange(1, rows.size + 1)
         ordered = np.sort(weights)[::-1]
-        varied = ordered.max() > _VARIED * ordered.min()
+        varied = ordered.max() > 10 * ordered.min()
         ax.vlines(rank, ordered.min() / 2 if varied else 0, ordered, color="0.8", linewidth=0.8)
         ax.plot(rank, ordered, "o", color=COLORS[5], markersize=4)
         if varied:
@@ -128,8 +123,10 @@ def plot_weights(
     return ax
 
 
-def _draw_dots(ax: Axes, points: Float, chosen: NDArray[np.int64], weights: Float) -> None:
-    step = max(1, -(-len(points) // _SHOWN_ROWS))
+def _draw_dots(
+    ax: Axes, points: Float, chosen: NDArray[np.int64], weights: Float, shown: int = 5_000
+) -> None:
+    step = max(1, -(-len(points) // shown))
     ax.scatter(
         points[::step, 0],
         points[::step, 1],
@@ -251,7 +248,8 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("log importance weight (0: the posteriors agree)")
     ax.set_ylabel("draws")
     tidy(ax)
-    letters = _LETTERS * ax.bbox.width / ax.figure.dpi
+    # Of 11 points, in an inch; a title may reach a little beyond its axes.
+    letters = 16 * ax.bbox.width / ax.figure.dpi
     lines = _said(certificate, raw.size - finite.size)
     size = float(np.clip(11 * letters / max(map(len, lines)), 8, 11))
     fitting = round(11 / size * max(30, letters))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["plot_fit"]
-
-# Panels beside each other; the largest number of densities, and of intervals in their place.
-_COLUMNS = 4
-_DENSITIES, _INTERVALS = 12, 100
-_PROB = 0.94
-# Inches. Axes have places of their own: matplotlib's layout engines draw everything twice more to
-# find them, and reports are written at every fit.
-_WIDTH = 10.5
-_ABOVE, _DENSITY, _LEGEND, _NOTE = 3.9, 1.8, 0.35, 0.25
-_LETTER, _LONGEST = 0.085, 26
 
 
 def plot_fit(
@@ -83,21 +73,21 @@ def plot_fit(
             raise OptionError(f"fit is {shown(fit)}, expected what CoresetModel.fit returns")
     if figure is not None and not isinstance(figure, Figure):
         raise OptionError(f"figure is {shown(figure)}, expected a matplotlib Figure")
-    drawn = read_drawn(fit, var_names, max_parameters or _INTERVALS, None)
+    drawn = read_drawn(fit, var_names, max_parameters or 100, None)
     count = len(drawn.labels)
-    dense = max_parameters is not None or count <= _DENSITIES
-    rows = -(-count // _COLUMNS) if dense else -(-count // 2)
-    legend = _LEGEND + (_NOTE if drawn.note else 0.0)
-    below = _DENSITY * rows if dense else 1.25 + row_height(drawn) * rows
+    dense = max_parameters is not None or count <= 12
+    rows = -(-count // _Sheet.COLUMNS) if dense else -(-count // 2)
+    legend = 0.35 + (0.25 if drawn.note else 0.0)
+    below = _Sheet.DENSITY * rows if dense else 1.25 + row_height(drawn) * rows
     if figure is None:
         import matplotlib.pyplot as plt
 
         figure = plt.figure()
-    sheet = _Sheet(figure, _ABOVE + legend + below)
-    first = sheet.axes(0.75, below + legend + 0.6, 4.2, _ABOVE - 1.4)
+    sheet = _Sheet(figure, _Sheet.ABOVE + legend + below)
+    first = sheet.axes(0.75, below + legend + 0.6, 4.2, _Sheet.ABOVE - 1.4)
     above = [plot_certificate(fit, first)]
     if hasattr(fit, "coreset"):  # draws of a Gaussian have none
-        second = sheet.axes(6.1, below + legend + 0.6, 4.2, _ABOVE - 1.4)
+        second = sheet.axes(6.1, below + legend + 0.6, 4.2, _Sheet.ABOVE - 1.4)
         above.append(plot_weights(fit, ax=second))
     panels, handles = (_densities if dense else _intervals)(sheet, drawn, below)
     figure.legend(
@@ -113,43 +103,55 @@ def plot_fit(
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A figure of a height in inches, on which axes are placed in inches from below and left."""
+    """A figure of a height in inches, on which axes are placed in inches from below and left.
+
+    Axes have places of their own: matplotlib's layout engines draw everything twice more to find
+    them, and reports are written at every fit.
+    """
+
+    #: Panels beside each other, inches of the figure's width, of the upper panels and of a density.
+    COLUMNS: ClassVar = 4
+    WIDTH: ClassVar = 10.5
+    ABOVE: ClassVar = 3.9
+    DENSITY: ClassVar = 1.8
 
     figure: Figure
     height: float
 
     def __post_init__(self) -> None:
         self.figure.set_layout_engine("none")
-        self.figure.set_size_inches(_WIDTH, self.height)
+        self.figure.set_size_inches(_Sheet.WIDTH, self.height)
 
     def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
-        across, up = _WIDTH, self.height
+        across, up = _Sheet.WIDTH, self.height
         return self.figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
 def _densities(sheet: _Sheet, drawn: Drawn, top: float) -> tuple[Panels, list[Any]]:
     """Draw densities, at most four beside each other; return panels and a legend's lines."""
-    wide, gap = (_WIDTH - 0.3) / _COLUMNS, 0.3
+    wide, gap = (_Sheet.WIDTH - 0.3) / _Sheet.COLUMNS, 0.3
     panels = np.empty(len(drawn.labels), dtype=object)
     for i in range(len(panels)):
-        row, column = divmod(i, _COLUMNS)
-        bottom = top - _DENSITY * (row + 1) + 0.4
-        panels[i] = sheet.axes(gap + wide * column, bottom, wide - gap, _DENSITY - 0.7)
+        row, column = divmod(i, _Sheet.COLUMNS)
+        bottom = top - _Sheet.DENSITY * (row + 1) + 0.4
+        panels[i] = sheet.axes(gap + wide * column, bottom, wide - gap, _Sheet.DENSITY - 0.7)
     return panels, draw_densities(panels, drawn)
 
 
-def _intervals(sheet: _Sheet, drawn: Drawn, top: float) -> tuple[Panels, list[Any]]:
+def _intervals(
+    sheet: _Sheet, drawn: Drawn, top: float, prob: float = 0.94
+) -> tuple[Panels, list[Any]]:
     """Draw intervals, half of the parameters beside the other half."""
     half = -(-len(drawn.labels) // 2)
-    standardised = drawn.standardised("auto", _PROB)
-    names = {label: fitted(label, _LONGEST)[0] for label in drawn.labels}
-    left = 0.2 + _LETTER * max(map(len, names.values()))
+    standardised = drawn.standardised("auto", prob)
+    names = {label: fitted(label, 26)[0] for label in drawn.labels}
+    left = 0.2 + 0.085 * max(map(len, names.values()))
     right = 1.35 if standardised else 0.3
     panels = np.empty(2, dtype=object)
     for i, labels in enumerate((drawn.labels[:half], drawn.labels[half:])):
-        wide = 0.5 * _WIDTH
+        wide = 0.5 * _Sheet.WIDTH
         panels[i] = sheet.axes(wide * i + left, 1.1, wide - left - right, top - 1.25)
-        said = draw_intervals(panels[i], drawn.part(labels), prob=_PROB, standardised=standardised)
+        said = draw_intervals(panels[i], drawn.part(labels), prob=prob, standardised=standardised)
         panels[i].set_xlabel(said)
         panels[i].set_yticks(panels[i].get_yticks(), [names[label] for label in labels])
         missing = half - len(labels)  # rows have the same height in both panels

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stancoreset.checks import check_choice, check_number, check_whole
 from stancoreset.errors import DataError, OptionError
+from stancoreset.limits import ROUNDING
 from stancoreset.posterior.arviz import kde
 from stancoreset.posterior.corrected import systematic_resample
 from stancoreset.posterior.digits import with_spread
@@ -46,10 +47,6 @@ Float = NDArray[np.float64]
 #: Scales of a forest's axis.
 Scale: TypeAlias = Literal["auto", "values", "standardised"]
 _SCALES: tuple[Scale, ...] = ("auto", "values", "standardised")
-
-# Share of the axis that every interval covers if all are to be seen on one scale: with less, the
-# mark of the centre hides it.
-_VISIBLE = 0.03
 
 
 @dataclass(frozen=True)
@@ -215,13 +212,16 @@ def _narrowest(draws: Float, prob: float) -> tuple[float, float]:
     return float(ordered[first]), float(ordered[first + inside])
 
 
-def _hides(sample: Mapping[str, Float], prob: float) -> bool:
-    """Whether intervals on a common axis would be too short to be seen."""
+def _hides(sample: Mapping[str, Float], prob: float, visible: float = 0.03) -> bool:
+    """Whether intervals on a common axis would be too short to be seen.
+
+    They are seen if they cover this share of it: with less, the mark of the centre hides them.
+    """
     tails = (0.5 * (1 - prob), 0.5 * (1 + prob))
     ends = np.array([np.quantile(draws, tails) for draws in sample.values()])
     widths = ends[:, 1] - ends[:, 0]
     across = ends[:, 1].max() - ends[:, 0].min()
-    return bool(np.any((widths > 0) & (widths < _VISIBLE * across)))
+    return bool(np.any((widths > 0) & (widths < visible * across)))
 
 
 def _standardised(samples: Sequence[Mapping[str, Float]]) -> list[dict[str, Float]]:
@@ -312,7 +312,7 @@ def draw_densities(panels: Panels, drawn: Drawn) -> list[Any]:
     for panel, label in zip(panels, drawn.labels, strict=True):
         for i, (sample, color) in enumerate(zip(drawn.samples, drawn.colors, strict=True)):
             draws = sample[label]
-            if np.ptp(draws) <= 1e-12 * np.abs(draws).max():
+            if np.ptp(draws) <= ROUNDING * np.abs(draws).max():
                 panel.axvline(draws[0], color=color, linestyle=LINES[i % 4], linewidth=1.6)
             else:
                 x, density = kde(draws)

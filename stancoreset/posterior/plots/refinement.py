@@ -10,6 +10,7 @@ import numpy as np
 
 from stancoreset.checks import understood
 from stancoreset.errors import DataError, OptionError
+from stancoreset.limits import ROUNDING
 from stancoreset.posterior.certificate import (
     HELDOUT_CERTIFIED,
     LEAST_EFFICIENCY,
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_refinement"]
-
-_KHAT_SHOWN = 1.5
-_LEAST_ERROR = 1e-12
 
 
 class Refined(Protocol):
@@ -122,11 +120,13 @@ def _verdicts() -> list[Any]:
     ]
 
 
-def _draw_khat(top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str]) -> None:
+def _draw_khat(
+    top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str], most: float = 1.5
+) -> None:
     """Draw Pareto k̂ and its two limits; values beyond the panel appear at its edge."""
     x = np.arange(len(rows))
     khat = np.array([float(row["khat"]) for row in rows])
-    shown = np.where(np.isfinite(khat), np.minimum(khat, _KHAT_SHOWN), _KHAT_SHOWN)
+    shown = np.where(np.isfinite(khat), np.minimum(khat, most), most)
     for (level, least), line in zip(LEAST_EFFICIENCY, LINES[1:], strict=True):
         if np.isfinite(level):
             label = f"k̂ ≤ {level}: certified from\nan efficiency of {percent(least)}"
@@ -156,7 +156,7 @@ def _draw_error(bottom: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequenc
     """Draw the held-out error and the certificate's limit."""
     x = np.arange(len(rows))
     error = np.array([float(row["heldout_error"]) for row in rows])
-    drawn = np.where(np.isfinite(error), np.maximum(error, _LEAST_ERROR), np.nan)
+    drawn = np.where(np.isfinite(error), np.maximum(error, ROUNDING), np.nan)
     bottom.axhline(
         HELDOUT_CERTIFIED,
         color=LIMIT,

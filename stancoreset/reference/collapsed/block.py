@@ -21,23 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
+from stancoreset.limits import NOISE
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 
 __all__ = ["MOST_HYPERPARAMETERS", "find_bending", "find_conditionally_gaussian"]
 
-# Bending of f, in nats, up to which parameters count as Gaussian: importance weights mend as much.
-_NEGLIGIBLE = 0.02
-# Share of the largest change that is rounding.
-_ROUNDING = 1e-9
-# Standard deviation of steps, and of the points, in unconstrained coordinates.
-_UNIT = 0.5
-# Random points at which bends are measured.
-_POINTS = 2
 #: Largest number of hyperparameters that importance sampling attempts.
 MOST_HYPERPARAMETERS = 12
 
 
-def find_bending(density: PriorTimesQuadratic, seed: int) -> NDArray[np.bool_]:
+def find_bending(
+    density: PriorTimesQuadratic, seed: int, unit: float = 0.5, points: int = 2
+) -> NDArray[np.bool_]:
     """Find the fewest coordinates without which no two parameters bend f together.
 
     Parameters
@@ -54,9 +49,9 @@ def find_bending(density: PriorTimesQuadratic, seed: int) -> NDArray[np.bool_]:
         parameter are alike, and all are true if more than twelve would have to be.
     """
     block, size = _declared(density)
-    rng, width = np.random.default_rng([seed, 83]), np.full(len(block), _UNIT)
+    rng, width = np.random.default_rng([seed, 83]), np.full(len(block), unit)
     bent = np.zeros((len(size),) * 3, dtype=bool)
-    for _ in range(_POINTS):
+    for _ in range(points):
         point = width * rng.standard_normal(len(block))
         along, of_psi, pairs = _bends(density, point, width, block, rng)
         a, b = pairs.T
@@ -77,6 +72,8 @@ def find_conditionally_gaussian(
     point: Float,
     width: Float,
     seed: int,
+    negligible: float = 0.02,
+    points: int = 2,
 ) -> NDArray[np.bool_]:
     """Find coordinates that are jointly Gaussian given the rest.
 
@@ -100,7 +97,7 @@ def find_conditionally_gaussian(
     block, size = _declared(density)
     rng = np.random.default_rng([seed, 84])
     bends = np.zeros(len(size))
-    for _ in range(_POINTS):
+    for _ in range(points):
         # Scales stay: where one is next to nothing, rounding errors are large.
         here = point + np.where(bending, 0.0, width) * rng.standard_normal(len(point))
         along, of_psi, _ = _bends(density, here, width, block, rng, alone=True)
@@ -108,7 +105,7 @@ def find_conditionally_gaussian(
         curved = np.einsum("kp,kp->k", np.asarray(of_psi @ density.curvature), of_psi)
         nats = np.maximum(nats, np.sqrt(np.abs(curved)))
         bends = np.maximum(bends, np.nan_to_num(nats, nan=np.inf))
-    return np.asarray(~bending & (bends <= _NEGLIGIBLE)[block])
+    return np.asarray(~bending & (bends <= negligible)[block])
 
 
 def _declared(density: PriorTimesQuadratic) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -146,7 +143,7 @@ def _bends(
 def _is_rounding(values: Float) -> NDArray[np.bool_]:
     """Whether values are rounding errors beside the largest."""
     largest = np.abs(values[np.isfinite(values)]).max(initial=1.0)
-    return np.asarray(np.abs(values) <= _ROUNDING * largest)
+    return np.asarray(np.abs(values) <= NOISE * largest)
 
 
 def _by_block(values: NDArray[np.bool_], block: NDArray[np.intp], count: int) -> NDArray[np.bool_]:

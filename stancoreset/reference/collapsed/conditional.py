@@ -19,14 +19,20 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from stancoreset.engines import Float
+from stancoreset.limits import cuts
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.laplace import gaussian_at
-from stancoreset.rows import AnyMatrix, BlockFactor, Blocks, Directions, dependencies, is_sparse
+from stancoreset.rows import (
+    AnyMatrix,
+    BlockFactor,
+    Blocks,
+    Directions,
+    dense,
+    dependencies,
+    is_sparse,
+)
 
 __all__ = ["Conditional", "Given"]
-
-# Numbers of one batch of points: 40 MB.
-_BATCH = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -87,18 +93,17 @@ class Conditional:
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""
-        at_once = max(1, _BATCH // (self.density.n_params * self._directions))
         found = [
             peak - 0.5 * log_det
-            for start in range(0, len(h), at_once)
-            for _, (_, log_det), peak in self._evaluated(h[start : start + at_once])
+            for cut in cuts(len(h), self.density.n_params * self._directions)
+            for _, (_, log_det), peak in self._evaluated(h[cut])
         ]
         return np.array(found)
 
     def require_proper(self, h: Float) -> None:
         """Raise a `ReferenceFitError` that names what is flat in u, if H(h) is not definite."""
         ((hessian, _),) = self._curvatures(self._points(h[None]))
-        gaussian_at(self.point[self.inner], _dense(hessian), self._names)
+        gaussian_at(self.point[self.inner], dense(hessian), self._names)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -220,8 +225,4 @@ AnyFactor: TypeAlias = DenseFactor | BlockFactor
 
 def _factored(precision: AnyMatrix, blocks: Blocks | None) -> AnyFactor:
     """Factor H; raise a `LinAlgError` if it is not positive definite."""
-    return DenseFactor.of(_dense(precision)) if blocks is None else blocks.factor(precision)
-
-
-def _dense(matrix: AnyMatrix) -> Float:
-    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
+    return DenseFactor.of(dense(precision)) if blocks is None else blocks.factor(precision)

@@ -30,16 +30,6 @@ __all__ = ["LogMarginal", "WeightedDraws", "find_mode", "sample_by_importance"]
 #: Points (K, d) → log densities (K,), −∞ where there is none.
 LogMarginal = Callable[[Float], Float]
 
-# Degrees of freedom of the proposals, and how much wider they are than what is known, in variance:
-# the logarithm of a scale has an exponential tail.
-_FREEDOM, _WIDER = 4.0, 2.0
-# Steps of differences: at first in unconstrained coordinates, then in widths.
-_STEP, _SHARE = 0.01, 0.5
-# Iterations of the climb to the mode, and its last slope.
-_CLIMBS, _SLOPE = 60, 0.05
-# Largest and smallest width of a proposal, in unconstrained coordinates.
-_WIDEST, _NARROWEST = 3.0, 1e-4
-
 
 @dataclass(frozen=True)
 class Proposal:
@@ -47,21 +37,22 @@ class Proposal:
 
     location: Float
     lower: Float = field(repr=False)
+    freedom: float = 4.0
 
     def draw(self, count: int, rng: np.random.Generator) -> Float:
         """Draws, (count, d)."""
         noise = rng.standard_normal((count, len(self.location)))
-        spread = np.sqrt(rng.chisquare(_FREEDOM, count) / _FREEDOM)
+        spread = np.sqrt(rng.chisquare(self.freedom, count) / self.freedom)
         return np.asarray(self.location + (noise / spread[:, None]) @ self.lower.T)
 
     def log_density(self, points: Float) -> Float:
         """Log density, (K, d) → (K,)."""
         size = len(self.location)
         z = solve_triangular(self.lower, (points - self.location).T, lower=True)
-        constant = gammaln(0.5 * (_FREEDOM + size)) - gammaln(0.5 * _FREEDOM)
-        constant -= 0.5 * size * np.log(np.pi * _FREEDOM) + np.sum(np.log(np.diag(self.lower)))
+        constant = gammaln(0.5 * (self.freedom + size)) - gammaln(0.5 * self.freedom)
+        constant -= 0.5 * size * np.log(np.pi * self.freedom) + np.sum(np.log(np.diag(self.lower)))
         return np.asarray(
-            constant - 0.5 * (_FREEDOM + size) * np.log1p(np.sum(z**2, axis=0) / _FREEDOM)
+            constant - 0.5 * (self.freedom + size) * np.log1p(np.sum(z**2, axis=0) / self.freedom)
         )
 
 
@@ -111,7 +102,16 @@ class WeightedDraws:
         return np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self.points) - 1)
 
 
-def find_mode(log_marginal: LogMarginal, start: Float) -> tuple[Float, Float]:
+def find_mode(
+    log_marginal: LogMarginal,
+    start: Float,
+    *,
+    step: float = 0.01,
+    slope: float = 0.05,
+    max_iter: int = 60,
+    narrowest: float = 1e-4,
+    widest: float = 3.0,
+) -> tuple[Float, Float]:
     """Find the mode of a log density of few variables, and the curvature's covariance there.
 
     Parameters
@@ -138,26 +138,26 @@ def find_mode(log_marginal: LogMarginal, start: Float) -> tuple[Float, Float]:
     ([1.0, 0.0], [[0.25, 0.0], [0.0, 1.0]])
     """
     size = len(start)
-    cross = np.concatenate([np.zeros((1, size)), _STEP * np.eye(size), -_STEP * np.eye(size)])
+    cross = np.concatenate([np.zeros((1, size)), step * np.eye(size), -step * np.eye(size)])
 
     def density(point: Float) -> tuple[float, Float]:
         values = log_marginal(point + cross)
         ahead, behind = values[1 : size + 1], values[size + 1 :]
         with np.errstate(invalid="ignore"):
-            return float(values[0]), (ahead - behind) / (2 * _STEP)
+            return float(values[0]), (ahead - behind) / (2 * step)
 
-    top = climb(density, start, slope=_SLOPE, max_iter=_CLIMBS)
+    top = climb(density, start, slope=slope, max_iter=max_iter)
     if not np.isfinite(top.value):
         raise ReferenceFitError("the marginal density of the hyperparameters is zero at its start")
     values = log_marginal(top.theta + cross)
-    bend = (2 * values[0] - values[1 : size + 1] - values[size + 1 :]) / _STEP**2
+    bend = (2 * values[0] - values[1 : size + 1] - values[size + 1 :]) / step**2
     with np.errstate(divide="ignore", invalid="ignore"):
         width = 1 / np.sqrt(bend)
-    width = np.where(np.isfinite(width), np.clip(width, _NARROWEST, _WIDEST), 1.0)
-    return top.theta, _covariance(log_marginal, top.theta, _SHARE * width)
+    width = np.where(np.isfinite(width), np.clip(width, narrowest, widest), 1.0)
+    return top.theta, _covariance(log_marginal, top.theta, 0.5 * width, widest)
 
 
-def _covariance(log_marginal: LogMarginal, mode: Float, step: Float) -> Float:
+def _covariance(log_marginal: LogMarginal, mode: Float, step: Float, widest: float) -> Float:
     """Inverse of the curvature at a mode by differences over steps (d,), made definite."""
     size = len(mode)
     one = np.diag(step)
@@ -172,7 +172,7 @@ def _covariance(log_marginal: LogMarginal, mode: Float, step: Float) -> Float:
     # Half a width ahead a log density falls by an eighth: what is flatter is made so wide.
     scaled = np.nan_to_num(scaled, nan=1.0, posinf=1.0, neginf=1.0)
     eigenvalues, vectors = eigh(scaled)
-    least = (step.max() / _WIDEST) ** 2
+    least = (step.max() / widest) ** 2
     inverse = (vectors / np.maximum(eigenvalues, max(least, 1e-3))) @ vectors.T
     return np.asarray(step[:, None] * inverse * step)
 
@@ -184,6 +184,7 @@ def sample_by_importance(
     sizes: Sequence[int],
     rng: np.random.Generator,
     enough: Callable[[WeightedDraws], bool] | None = None,
+    wider: float = 2.0,
 ) -> WeightedDraws:
     """Draw from a density of few variables by adaptive multiple importance sampling.
 
@@ -217,7 +218,7 @@ def sample_by_importance(
     counts: list[int] = []
     location = mode
     for size in sizes:
-        proposals.append(Proposal(location, cholesky(_WIDER * cov, lower=True)))
+        proposals.append(Proposal(location, cholesky(wider * cov, lower=True)))
         counts.append(size)
         new = proposals[-1].draw(size, rng)
         points = np.concatenate([points, new])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
+from stancoreset.posterior import KHAT_USABLE
 from stancoreset.reference.collapsed.block import MOST_HYPERPARAMETERS
 from stancoreset.reference.collapsed.conditional import Conditional, Given
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
@@ -32,15 +33,6 @@ _log = logging.getLogger(__name__)
 
 # Stages, and draws of each: for a search, and for draws that are a reference.
 _SEARCH, _FINAL = (2, 15, 10), (3, 40, 25)
-# Largest k̂ of the weights of h, and fewest effective draws for each hyperparameter. With at least
-# half of the draws effective k̂ is ignored, because it does not know how little the weights vary.
-_KHAT, _EFFECTIVE, _EVEN = 0.7, 10.0, 0.5
-# Effective draws for each hyperparameter from which its next draws start.
-_KNOWN = 10.0
-# Further stages, of as many draws as are to be effective, in which a share of ¼ is enough.
-_FURTHER = 4
-# Largest standard deviation, in nats, of the part of f that is not quadratic in u.
-_REMAINDER = 0.7
 
 
 @dataclass(frozen=True)
@@ -82,6 +74,7 @@ def sample_collapsed(
     before: CollapsedDraws | None = None,
     target: Callable[[Float], Float] | None = None,
     effective: int = 0,
+    most_left: float = 0.7,
 ) -> CollapsedDraws:
     """Draw independently from prior × quadratic.
 
@@ -126,7 +119,7 @@ def sample_collapsed(
         if before is not None and np.array_equal(before.inner, inner):
             known = before.hyperparameters
         found = _hyperparameters(
-            conditional, point[~inner], known, rng, final=final, effective=effective
+            conditional, point[~inner], known, rng, final=final, least=effective
         )
         which = found.resample(count, rng)
     else:
@@ -149,11 +142,11 @@ def sample_collapsed(
     left_over = (target or density.log_density)(theta) - np.concatenate(left)
     spread = float(np.std(left_over))
     _log.debug("what is not quadratic in u has a standard deviation of %.3g", spread)
-    even = not spread <= _REMAINDER
+    even = not spread <= most_left
     if even and final:
         raise ReferenceFitError(
             f"prior times quadratic is not Gaussian in {int(inner.sum())} parameters: it differs "
-            f"by {spread:.3g} nats, expected at most {_REMAINDER:g}"
+            f"by {spread:.3g} nats, expected at most {most_left:g}"
         )
     # On the way to a reference draws need only be near.
     weighted = WeightedDraws(theta, np.zeros(count) if even else left_over)
@@ -168,11 +161,13 @@ def _hyperparameters(
     rng: np.random.Generator,
     *,
     final: bool,
-    effective: int,
+    least: int = 0,
+    effective: float = 10.0,
+    share: float = 0.5,
 ) -> WeightedDraws:
     """Weighted draws of h, from their mode or near those that are known."""
     size = len(start)
-    if known is not None and known.ess >= _KNOWN * size:
+    if known is not None and known.ess >= effective * size:
         mode, cov = known.mean, known.cov
     else:
         if not np.isfinite(conditional.log_marginal(start[None])[0]):
@@ -180,8 +175,8 @@ def _hyperparameters(
         mode, cov = find_mode(conditional.log_marginal, start)
 
     def sound(found: WeightedDraws) -> bool:
-        even = found.ess >= _EVEN * len(found.points)
-        return even or (found.khat <= _KHAT and found.ess >= _EFFECTIVE * size)
+        even = found.ess >= share * len(found.points)
+        return even or (found.khat <= KHAT_USABLE and found.ess >= effective * size)
 
     if not final:
         found = sample_by_importance(
@@ -190,14 +185,15 @@ def _hyperparameters(
         _log.debug("mode %s, mean %s, ESS %.0f", mode.round(2), found.mean.round(2), found.ess)
         return found
     enough = _stages(_FINAL, size)
-    further = (effective,) * _FURTHER if effective else enough
+    # A share of ¼ of these draws is enough.
+    further = (least,) * 4 if least else enough
     found = sample_by_importance(
         conditional.log_marginal,
         mode,
         cov,
         enough + further,
         rng,
-        lambda found: len(found.points) >= sum(enough) and sound(found) and found.ess >= effective,
+        lambda found: len(found.points) >= sum(enough) and sound(found) and found.ess >= least,
     )
     _log.debug(
         "%d hyperparameters, mode %s: ESS %.0f of %d, k̂ %.2f",
@@ -207,11 +203,11 @@ def _hyperparameters(
         len(found.points),
         found.khat,
     )
-    if not (sound(found) and found.ess >= effective):
+    if not (sound(found) and found.ess >= least):
         raise ReferenceFitError(
             f"importance weights of {size} hyperparameters have k̂ {found.khat:.2f} and an "
-            f"effective number of {found.ess:.0f}, expected at most {_KHAT:g} and at least "
-            f"{max(effective, _EFFECTIVE * size):.0f}"
+            f"effective number of {found.ess:.0f}, expected at most {KHAT_USABLE:g} and at least "
+            f"{max(least, effective * size):.0f}"
         )
     return found
 

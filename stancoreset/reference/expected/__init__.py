@@ -16,25 +16,22 @@ from stancoreset.reference.expected.functions import (
     AnyFunction,
     RowFunction,
     SharedFunction,
-    coordinates,
     of_coefficients,
     of_family,
     row_function,
     why_not,
 )
 from stancoreset.reference.expected.placed import Placed, blocks, in_threads
-from stancoreset.reference.expected.sums import Expected, ExpectedRows, expected_rows, no_sums
+from stancoreset.reference.expected.sums import Expected, expected_rows, no_sums
 
 __all__ = [
     "BERNOULLI_LOGIT",
     "AnyFunction",
     "Expected",
-    "ExpectedRows",
     "Placed",
     "RowFunction",
     "SharedFunction",
     "blocks",
-    "coordinates",
     "expected_rows",
     "in_threads",
     "no_sums",

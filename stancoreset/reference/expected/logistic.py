@@ -23,6 +23,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr, roots_hermitenorm
 
 from stancoreset.engines import Float
+from stancoreset.limits import CACHED, cuts
 
 __all__ = ["expected_softplus", "polynomials"]
 
@@ -33,12 +34,6 @@ _WIDE = ((1.5, 96), (np.inf, 64))
 _WIDTHS = np.array([width for width, _ in (*_NARROW, *_WIDE)])
 _NODES = [nodes for _, nodes in (*_NARROW, *_WIDE)]
 _LAST = len(_NARROW) - 1  # the last of the narrow
-# Polynomials need the nodes of a Gaussian so many times as wide, and at least those of the fourth.
-_WIDER, _FEWEST = 1.5, 3
-# What is left of e^−|η| beyond this is rounding error.
-_REACH = 40.0
-# Values in memory at a time: they stay in the processor's second cache.
-_VALUES = 1 << 16
 
 
 def expected_softplus(mean: Float, scale: Float, highest: int = -1) -> Float:
@@ -55,15 +50,15 @@ def expected_softplus(mean: Float, scale: Float, highest: int = -1) -> Float:
     out = np.empty((4 + highest, len(mean)))
     which = np.searchsorted(_WIDTHS, scale)
     if highest >= 0:
-        wider = np.searchsorted(_WIDTHS, _WIDER * scale)
-        which = np.maximum(which, np.clip(wider, _FEWEST, _LAST))
+        # Polynomials need the nodes of a Gaussian half as wide again, and those of the fourth.
+        wider = np.searchsorted(_WIDTHS, 1.5 * scale)
+        which = np.maximum(which, np.clip(wider, 3, _LAST))
     which = np.minimum(which, len(_NODES) - 1)  # a scale that is not a number
     for rule in np.flatnonzero(np.bincount(which, minlength=len(_NODES))):
         by_rule, nodes = _narrow if rule <= _LAST else _wide, _NODES[rule]
         rows = np.flatnonzero(which == rule)
-        step = max(16, _VALUES // nodes)
-        for start in range(0, len(rows), step):
-            piece = rows[start : start + step]
+        for cut in cuts(len(rows), nodes, CACHED, least=16):
+            piece = rows[cut]
             out[:, piece] = by_rule(mean[piece], scale[piece], nodes, highest)
     return out
 
@@ -118,10 +113,13 @@ def _hermite(nodes: int) -> tuple[Float, Float]:
 
 
 @cache
-def _fixed(nodes: int) -> tuple[Float, ...]:
-    """Places t > 0, and there log(1 + e^−t), σ(−t), σ′(t) and −σ″(t) times the weights."""
+def _fixed(nodes: int, reach: float = 40.0) -> tuple[Float, ...]:
+    """Places t > 0, and there log(1 + e^−t), σ(−t), σ′(t) and −σ″(t) times the weights.
+
+    What is left of e^−t beyond `reach` is rounding error.
+    """
     x, w = leggauss(nodes)
-    t, w = 0.5 * _REACH * (x + 1.0), 0.5 * _REACH * w
+    t, w = 0.5 * reach * (x + 1.0), 0.5 * reach * w
     small = np.exp(-t)
     larger = 1.0 / (1.0 + small)
     smaller = small * larger

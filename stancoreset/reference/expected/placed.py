@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines import Float
+from stancoreset.limits import cuts
 from stancoreset.parallel import available_cores, one_blas_thread, side_by_side
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected.functions import AnyFunction
@@ -16,9 +17,6 @@ from stancoreset.rows import AnyMatrix, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
 __all__ = ["Placed", "blocks", "in_threads"]
-
-# Rows that a thread works on at a time.
-_BLOCK = 4_096
 
 
 @dataclass(frozen=True)
@@ -77,4 +75,4 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any
 
 def blocks(rows: GlmRows) -> list[GlmRows]:
     """Cut rows into blocks for threads."""
-    return [rows[start : start + _BLOCK] for start in range(0, max(1, len(rows)), _BLOCK)]
+    return [rows[cut] for cut in cuts(max(1, len(rows)), numbers=4_096)]

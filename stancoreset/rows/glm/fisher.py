@@ -23,9 +23,6 @@ from stancoreset.rows.glm.predictor import GlmRows
 
 __all__ = ["GlmFisher", "seen_by_glm"]
 
-# The relative error of E[p(1 − p)] is 1e-4 where η has a standard deviation of two, 4e-3 at three.
-_NODES = 21
-
 
 def seen_by_glm(kernel: GlmKernel, draws: Float) -> Float:
     """The coefficients of η, and log σ if it is a parameter: (S, P) → (S, C)."""
@@ -67,7 +64,8 @@ class GlmFisher:
         if self.kernel.family == "poisson_log":
             return np.exp(eta + 0.5 * variance)
         sd, total = np.sqrt(variance), np.zeros(len(rows))
-        nodes, weights = hermegauss(_NODES)
+        # The error of E[p(1 − p)] is 1e-4 where η has a standard deviation of two, 4e-3 at three.
+        nodes, weights = hermegauss(21)
         for node, weight in zip(nodes, weights / weights.sum(), strict=True):
             small = np.exp(-np.abs(eta + node * sd))
             total += weight * small / (1.0 + small) ** 2

@@ -40,7 +40,6 @@ _ANALYTIC = frozenset(
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf")
 _SMOOTH_OPERATORS = frozenset({"+", "-", "*", "/", ".*", "./", "^", ".^", "\\", ":"})
 _TAILS = ("_lcdf", "_lccdf")
-_MAX_PROPOSALS = 200
 
 
 def why_not(program: WeightedProgram) -> str:
@@ -79,14 +78,17 @@ def _nodes(program: WeightedProgram) -> Iterator[n.Node]:
 
 
 def proposals(
-    program: WeightedProgram, param_names: Sequence[str], data: Mapping[str, Any]
+    program: WeightedProgram,
+    param_names: Sequence[str],
+    data: Mapping[str, Any],
+    most: int = 200,
 ) -> Iterator[GlmKernel]:
     """List GLMs that may equal the program's likelihood, the most likely first.
 
     `data` are some rows and all other data, whose shapes are used; scalars may be σ. `param_names`
     are those of the unconstrained parameters, ``beta.1``, …
     """
-    return itertools.islice(_proposals(program, param_names, data), _MAX_PROPOSALS)
+    return itertools.islice(_proposals(program, param_names, data), most)
 
 
 def _proposals(

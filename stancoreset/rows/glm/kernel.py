@@ -25,22 +25,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from stancoreset.engines import Float
+from stancoreset.limits import CACHED
 from stancoreset.rows.blocks import AnyMatrix, Matrix
 from stancoreset.rows.glm.predictor import Coefficients, GlmRows, require_between
 from stancoreset.rows.glm.series import Series, order_needed
 
 __all__ = ["GlmKernel"]
 
-# Numbers η in a block: they stay in the processor's second cache.
-_BLOCK = 1 << 16
-# Numbers η in a block in single precision, where each block has more to do.
-_SERIES_BLOCK = 1 << 18
 # Smallest number of draws for which a series about their mean pays.
 _MANY_DRAWS = 50
-# log of the largest product of factors, below that of the largest double (709.78).
-_LOG_MAX = 700.0
-# Up to here 1 + e^η is formed without splitting off the positive part.
-_STEEP = 50.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +125,7 @@ class GlmKernel:
         total = np.zeros(len(c))
         equal = _all_one(rows.weights)
         slopes = np.ascontiguousarray(c.T)
-        step = max(64, _BLOCK // len(c))
+        step = max(64, CACHED // len(c))
         eta = np.empty((min(step, len(rows)), len(c)))
         normaliser = _softplus_sum if self.family == "bernoulli_logit" else _exp_sum
         for start in range(0, len(rows), step):
@@ -148,7 +141,7 @@ class GlmKernel:
         z = rows.z
         series = Series(self.family, rows.predictor(centre), rows.weights)
         single, slopes = z.astype(np.float32), np.ascontiguousarray(delta.T, dtype=np.float32)
-        step = max(64, _SERIES_BLOCK // len(c))
+        step = max(64, 4 * CACHED // len(c))
         u = np.empty((min(step, len(rows)), len(c)), dtype=np.float32)
         power = np.empty_like(u)
         total = np.zeros(len(c))
@@ -204,7 +197,7 @@ class GlmKernel:
         equal = _all_one(rows.weights)
         # Every block adds to all (C, S) sums: with thousands of groups that costs more than its
         # rows, unless these are as many.
-        step = max(64, _BLOCK // max(1, len(draws)), c.shape[1])
+        step = max(64, CACHED // max(1, len(draws)), c.shape[1])
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
             eta, y, w = block.predictor(slopes), block.y[:, None], block.weights
@@ -294,7 +287,7 @@ def _softplus_sum(eta: Float, weights: Float | None) -> Float:
     highest = float(eta.max())
     if not np.isfinite(highest):
         return np.full(eta.shape[1], np.nan if np.isnan(highest) else np.inf)
-    if highest < _STEEP:
+    if highest < 50.0:  # 1 + e^η is formed without splitting off the positive part
         np.exp(eta, out=eta)
         eta += 1.0
         return _log_products(eta, np.logaddexp(0.0, highest))
@@ -308,7 +301,7 @@ def _softplus_sum(eta: Float, weights: Float | None) -> Float:
 
 def _log_products(factors: Float, log_largest: float) -> Float:
     """Σ_n log f_n for each column, by logarithms of products that stay finite."""
-    together = max(1, int(_LOG_MAX / max(log_largest, 1e-3)))
+    together = max(1, int(700.0 / max(log_largest, 1e-3)))  # the largest double is e^709.78
     rows = len(factors)
     starts = np.arange(0, rows, together)
     if len(starts) == 1:

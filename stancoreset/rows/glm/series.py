@@ -22,11 +22,12 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
+from stancoreset.limits import NOISE
 
 __all__ = ["REMAINDER", "Series", "order_needed"]
 
 #: Largest truncation error of a row's log likelihood; for the Poisson, times its mean.
-REMAINDER = 1e-10
+REMAINDER = NOISE / 10
 #: Highest power of u.
 MAX_ORDER = 11
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Compiled, Float
 from stancoreset.errors import DataError
+from stancoreset.limits import NOISE
 from stancoreset.rows.blocks import MANY
 from stancoreset.rows.glm.form import proposals, why_not
 from stancoreset.rows.glm.kernel import GlmKernel
@@ -31,14 +32,7 @@ _LEAST_ROWS = 10_000
 GLM_ENOUGH = f"with {MANY} parameters, or from {_LEAST_ROWS:,} rows on"
 
 #: Largest relative difference from Stan's values.
-TOLERANCE = 1e-9
-_ROWS = 256
-# Number of rows searched for one of each group, and largest number of groups.
-_LOOK = 20_000
-_GROUPS = 20_000
-_POINTS = 8
-# Spreads of the parameter values: near zero first, where every row has a density.
-_RADII = (0.1, 0.3, 1.0)
+TOLERANCE = NOISE
 
 
 @dataclass(frozen=True)
@@ -100,18 +94,21 @@ def find_glm(
 
 
 def _chosen(
-    program: WeightedProgram, data: Mapping[str, Any], rng: np.random.Generator
+    program: WeightedProgram,
+    data: Mapping[str, Any],
+    rng: np.random.Generator,
+    count: int = 256,
+    look: int = 20_000,
 ) -> NDArray[np.int64]:
-    """Choose random rows and one of each group, since groups may differ."""
+    """Choose `count` random rows, and one of each group among `look`, since groups may differ."""
     n_obs = program.n_obs(data)
-    looked_at = np.sort(rng.choice(n_obs, size=min(n_obs, _LOOK), replace=False))
-    chosen = [rng.choice(looked_at, size=min(n_obs, _ROWS), replace=False)]
+    looked_at = np.sort(rng.choice(n_obs, size=min(n_obs, look), replace=False))
+    chosen = [rng.choice(looked_at, size=min(n_obs, count), replace=False)]
     for name in program.rows:
         values = np.asarray(data[name])
         if values.ndim == 1 and np.issubdtype(values.dtype, np.integer):
-            different, first = np.unique(values[looked_at], return_index=True)
-            if len(different) <= _GROUPS:
-                chosen.append(looked_at[first])
+            _, first = np.unique(values[looked_at], return_index=True)
+            chosen.append(looked_at[first])
     return np.unique(np.concatenate(chosen))
 
 
@@ -123,9 +120,10 @@ def rows_of(program: WeightedProgram, data: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _points(bound: BoundModel, rng: np.random.Generator) -> Float:
-    radii = np.resize(_RADII, _POINTS)[:, None]
-    points = rng.uniform(-1, 1, size=(_POINTS, bound.n_params)) * radii
+def _points(bound: BoundModel, rng: np.random.Generator, count: int = 8) -> Float:
+    """Random parameter values, near zero first, where every row has a density."""
+    radii = np.resize((0.1, 0.3, 1.0), count)[:, None]
+    points = rng.uniform(-1, 1, size=(count, bound.n_params)) * radii
     return points[np.isfinite(bound.log_density(points))]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from stancoreset.rows.tables.files import (
     ArraysPart,
-    CompletedPart,
     FilePart,
     Part,
     data_files,
@@ -21,7 +20,6 @@ from stancoreset.rows.tables.table import Table, described, table_from_file
 
 __all__ = [
     "ArraysPart",
-    "CompletedPart",
     "FilePart",
     "Kernel",
     "LoadedRows",

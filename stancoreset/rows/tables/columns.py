@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import listed
 from stancoreset.errors import DataError
 from stancoreset.rows.tables.files import Batch
 from stancoreset.stan import Names
@@ -195,7 +196,7 @@ def _codes(variable: RowVariable, column: Any, where: str, first_row: int) -> ND
     codes = table[index] if len(table) else np.empty(0, np.int64)
     if not np.all(codes):
         bad = np.flatnonzero(codes == 0)
-        shown = ", ".join(map(repr, levels[:8])) + (", …" if len(levels) > 8 else "")
+        shown = listed(map(repr, levels), most=8)
         raise DataError(
             f"{where}: column {name!r} has the category {values[index[bad[0]]]!r} in row "
             f"{first_row + bad[0]} (counting from 0; {len(bad)} such rows in this chunk), which is "

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stancoreset.checks import check_path
+from stancoreset.checks import check_path, listed, near_misses
 from stancoreset.errors import DataError
 from stancoreset.stan.data import (
     FORMATS,
@@ -42,9 +42,6 @@ __all__ = [
 
 #: Columns by name: Arrow arrays, or numpy arrays with the row as first axis.
 Batch = Mapping[str, Any]
-
-# Each column buffers compressed pages up to this size instead of whole column chunks.
-_BUFFER_BYTES = 1 << 20
 
 
 class Part(Protocol):
@@ -106,7 +103,8 @@ class FilePart:
         if file.format == "parquet":
             import pyarrow.parquet as pq
 
-            with pq.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as parquet:
+            # Each column buffers compressed pages instead of whole column chunks.
+            with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as parquet:
                 yield from map(_columns, parquet.iter_batches(batch_size=rows, columns=names))
         else:
             import pyarrow.dataset as ds
@@ -275,8 +273,6 @@ def data_files(rows: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
 
 def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> None:
     """Raise unless all columns exist, and suggest similar names."""
-    from stancoreset.checks import near_misses
-
     names = list(there)
     for column in wanted:
         if column not in names:
@@ -287,7 +283,7 @@ def require_columns(wanted: Iterable[str], there: Iterable[str], where: str) -> 
                     f"{column!r} is in the names of the folders: give "
                     'pyarrow.dataset.dataset(folder, partitioning="hive") as rows; '
                 )
-            shown = ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
+            shown = listed(map(repr, names))
             raise DataError(f"{where} has no column {column!r}; {hint}it has {shown}")
 
 

@@ -60,14 +60,13 @@ class Seen:
         for name in sorted(chunk):
             bits = np.ascontiguousarray(chunk[name]).view(np.uint64).ravel()
             mark = mark * _FACTOR + _mark(bits, start * (bits.size // len(chunk[name])))
-        return cls(row_count(chunk), mark % _MODULUS)
+        return cls(row_count(chunk), mark % 2**64)
 
     def __add__(self, other: Seen) -> Seen:
         """Combine the rows of both."""
-        return Seen(self.rows + other.rows, (self.mark + other.mark) % _MODULUS)
+        return Seen(self.rows + other.rows, (self.mark + other.mark) % 2**64)
 
 
-_MODULUS = 2**64
 _FACTOR = 0x9E3779B97F4A7C15
 # Number of values processed at a time, which fit the processor's cache.
 _BLOCK = 2**14
@@ -84,7 +83,7 @@ def _mark(bits: NDArray[np.uint64], start: int) -> int:
         folded = np.right_shift(here, np.uint64(32), out=mixed[: here.size])
         folded ^= here
         sums = int(folded @ factors[place : place + here.size])
-        mark += sums * pow(_FACTOR, block + 1, _MODULUS)
+        mark += sums * pow(_FACTOR, block + 1, 2**64)
         done += here.size
     return mark
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from stancoreset.checks import check_path, check_whole, shown
 from stancoreset.errors import DataError, OptionError
+from stancoreset.limits import BLOCK
 from stancoreset.parallel import available_cores
 from stancoreset.rows.tables.columns import (
     RowVariable,
@@ -31,13 +32,6 @@ from stancoreset.stan.data import as_value, indexed_columns
 
 __all__ = ["Table", "described", "table_from_file"]
 
-#: Default number of values in a chunk.
-_CHUNK_NUMBERS = 2_000_000
-_CHUNK_ROWS = (1_000, 262_144)
-# Rows in the random sample, which serves the mode's first guess, the candidates and all checks.
-_SAMPLE_ROWS = (20_000, 100_000)
-_SAMPLE_NUMBERS = 8_000_000
-_SAMPLE_SEED = 5
 # Examples of a table's mappings, for messages.
 _SHAPES = {
     "columns": '{"y": "late", "X": ["hour", "temp"]}',
@@ -175,8 +169,12 @@ class Table:
         executor: Executor | None = None,
         *,
         threads: int | None = None,
+        sample_rows: tuple[int, int] = (20_000, 100_000),
     ) -> StoredRows | LoadedRows:
-        """Read the rows as `open_for` does, by an executor; default: threads of this process."""
+        """Read the rows as `open_for` does, by an executor; default: threads of this process.
+
+        A random sample serves the mode's first guess, the candidates and all checks.
+        """
         here = executor or LocalThreads(self.threads or threads or available_cores())
         schema, example = here.each(_first_look, [(None, parts[0])])[0]
         variables = self._variables(program, schema, parts[0].name)
@@ -184,12 +182,12 @@ class Table:
         variables, looked = self._with_levels(variables, parts, example, here)
         reads += looked
         width = max(1, sum(example.widths[c] for v in variables for c in v.columns))
-        chunk_rows = self.chunk_rows or int(np.clip(_CHUNK_NUMBERS // width, *_CHUNK_ROWS))
+        chunk_rows = self.chunk_rows or int(np.clip(BLOCK // width, 1_000, 1 << 18))
         reader = Reader(variables, chunk_rows)
         _same_schema(parts, reader.columns, here)
-        keep = int(np.clip(_SAMPLE_NUMBERS // width, *_SAMPLE_ROWS))
+        keep = int(np.clip(4 * BLOCK // width, *sample_rows))
         surveys = here.each(
-            survey_part, [(reader, part, i, _SAMPLE_SEED, keep) for i, part in enumerate(parts)]
+            survey_part, [(reader, part, i, 5, keep) for i, part in enumerate(parts)]
         )
         numbers, sample = merge_samples(surveys, keep)
         stored = StoredRows(
@@ -271,9 +269,8 @@ class Table:
         ]
         missing = [c for c in dict.fromkeys(wanted) if c not in known]
         if missing:
-            chunk = _CHUNK_ROWS[1]
             all_found = executor.each(
-                part_levels, [(tuple(missing), part, chunk) for part in parts]
+                part_levels, [(tuple(missing), part, 1 << 18) for part in parts]
             )
             for column in missing:
                 known[column] = levels_in_order(set().union(*(f[column] for f in all_found)))

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
+from stancoreset.limits import BLOCK, NOISE
 from stancoreset.reference import GaussianFit
 from stancoreset.reference.expected import AnyFunction, in_threads
 from stancoreset.rows import Blocks
@@ -44,16 +45,6 @@ __all__ = [
     "select_locally",
     "shares_of_curvature",
 ]
-
-# Candidates of a group, and the largest number of its rows that are selected.
-_CANDIDATES, _MOST = 48, 4
-# Entries of inner products in a block of groups.
-_ENTRIES = 1 << 21
-# Largest share of a group's curvature that its rows may have in any direction, and the smallest
-# curvature, relative to the group's largest, whose shares are known.
-_CURVED, _FLAT = 0.95, 1e-9
-# Share of each candidate's squared norm added where candidates are matched jointly.
-_RIDGE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -178,7 +169,9 @@ def keys_of(norms: Float, rng: np.random.Generator) -> Float:
         return np.asarray(np.log(norms) + rng.gumbel(size=len(norms)))
 
 
-def batches(keys: Float, weights: Float, group: NDArray[np.int64]) -> Iterator[Batch]:
+def batches(
+    keys: Float, weights: Float, group: NDArray[np.int64], most: int = 48
+) -> Iterator[Batch]:
     """Cut all groups into batches; candidates are the rows of the largest `keys`."""
     order = np.lexsort((-keys, group))
     _, first, count = np.unique(group[order], return_index=True, return_counts=True)
@@ -188,14 +181,14 @@ def batches(keys: Float, weights: Float, group: NDArray[np.int64]) -> Iterator[B
         stop = len(by_size)
         while True:
             width = int(count[by_size[stop - 1]])
-            if stop == start + 1 or (stop - start) * width * min(width, _CANDIDATES) <= _ENTRIES:
+            if stop == start + 1 or (stop - start) * width * min(width, most) <= BLOCK:
                 break
             stop = start + max(1, (stop - start) // 2)
         chosen = by_size[start:stop]
         places = first[chosen][:, None] + np.arange(width)
         inside = np.arange(width) < count[chosen][:, None]
         rows = order[np.where(inside, places, first[chosen][:, None])]
-        few = min(width, _CANDIDATES)
+        few = min(width, most)
         yield Batch(
             rows=rows,
             weights=np.where(inside, weights[rows], 0.0),
@@ -214,16 +207,23 @@ class Paths:
     left: Float
 
 
-def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -> Paths:
-    """Select up to `_MOST` rows of every group of a batch, one after the other.
+def path_of(
+    batch: Batch,
+    products: tuple[Float, Float, Float],
+    curved: Float,
+    size: int = 4,
+    share: float = 0.95,
+) -> Paths:
+    """Select up to `size` rows of every group of a batch, one after the other.
 
     `products` are inner products of candidates (J, m, m), with their group's sum (J, m), and its
-    squared norm (J,); `curved` are candidates' shares of their group's curvature, (J, m, b, b).
+    squared norm (J,); `curved` are candidates' shares of their group's curvature, (J, m, b, b), of
+    which those that are selected may have at most `share` in any direction.
     """
     gram, target, alone = products
-    most = _CURVED / np.maximum(_largest(curved), 1e-300)
+    most = share / np.maximum(_largest(curved), 1e-300)
     count, width = batch.candidates.shape
-    steps = min(_MOST, width)
+    steps = min(size, width)
     which = np.arange(count)
     chosen = np.zeros((count, steps), dtype=np.intp)
     found = np.zeros((count, steps + 1, steps))
@@ -244,15 +244,15 @@ def path_of(batch: Batch, products: tuple[Float, Float, Float], curved: Float) -
         few = chosen[:, : k + 1]
         own, along = gram[which[:, None, None], few[:, :, None], few[:, None, :]], target
         along = target[which[:, None], few]
-        best = _within(own, along, curved[which[:, None], few] / _CURVED)
+        best = _within(own, along, curved[which[:, None], few] / share)
         after = alone - 2.0 * np.einsum("jk,jk->j", along, best)
         after += np.einsum("jk,jkl,jl->j", best, own, best)
         better = helps & (after < left[:, k])
         found[:, k + 1, : k + 1] = np.where(better[:, None], best, 0.0)
         found[:, k + 1, :k] = np.where(better[:, None], best[:, :k], weights)
         left[:, k + 1] = np.where(better, np.maximum(after, 0.0), left[:, k])
-    pad = _MOST - steps
-    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], _MOST + 1, axis=1)
+    pad = size - steps
+    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], size + 1, axis=1)
     return Paths(
         rows=np.pad(places, ((0, 0), (0, 0), (0, pad))),
         weights=np.pad(
@@ -284,7 +284,7 @@ def _products(series: HermiteSeries, batch: Batch) -> tuple[Float, Float, Float]
     if batch.rows.shape == batch.candidates.shape:
         return gram, target, np.einsum("jm,jm->j", batch.weights, target)
     both = batch.is_candidate[:, :, None] & batch.is_candidate[:, None, :]
-    ridge = _RIDGE * np.einsum("jmm->jm", gram).max(axis=1, initial=1e-300)
+    ridge = NOISE * np.einsum("jmm->jm", gram).max(axis=1, initial=1e-300)
     solid = np.where(both, gram, 0.0) + ridge[:, None, None] * np.eye(gram.shape[1])
     right = np.where(batch.is_candidate, target, 0.0)
     nearest = np.linalg.solve(solid, right[:, :, None])[:, :, 0]
@@ -309,7 +309,7 @@ def shares_of_curvature(some: Float, every: Float) -> Float:
     largest eigenvalue of Σ w K^-½ C K^-½ is below one.
     """
     values, vectors = np.linalg.eigh(every)
-    least = np.maximum(_FLAT * values[:, -1:], 1e-300)
+    least = np.maximum(NOISE * values[:, -1:], 1e-300)
     root = (vectors / np.sqrt(np.maximum(values, least))[:, None, :])[:, None]
     return np.asarray(root.swapaxes(-1, -2) @ some @ root)
 
@@ -343,7 +343,7 @@ def _non_negative(gram: Float, target: Float, cost: Float) -> Float:
     size = target.shape[1]
     best, lowest = np.zeros_like(target), np.zeros(len(target))
     norm = np.einsum("jkk->jk", gram)
-    ridge = _RIDGE * np.maximum(norm, 1e-300)
+    ridge = NOISE * np.maximum(norm, 1e-300)
     for count in range(1, size + 1):
         for some in map(list, combinations(range(size), count)):
             own = gram[:, some][:, :, some] + ridge[:, some][:, :, None] * np.eye(count)

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
+from stancoreset.limits import KEPT, NOISE
 from stancoreset.reference.expected import in_threads
-from stancoreset.rows import Blocks, Matrix
+from stancoreset.rows import DRAWS_EACH, Blocks, Matrix
 from stancoreset.selection.hermite.local import (
     Batch,
     LocalSelection,
@@ -40,18 +41,13 @@ from stancoreset.selection.projection import require_finite
 
 __all__ = ["Candidates", "candidates_of", "groups_of_rows", "indicators", "select_on_draws"]
 
-# Draws for each function that is subtracted from log likelihoods.
-_DRAWS = 3
-# Step that tells whether a row reads a coordinate, in standard deviations.
-_STEP = 0.5
-# Values of functions of groups that are held at once, 160 MB.
-_NUMBERS = 20_000_000
-# Size of a function that is zero, but for rounding.
-_NOTHING = 1e-10
-
 
 def groups_of_rows(
-    log_lik: Callable[[Float], Float], centre: Float, sd: Float, blocks: Blocks
+    log_lik: Callable[[Float], Float],
+    centre: Float,
+    sd: Float,
+    blocks: Blocks,
+    step: float = 0.5,
 ) -> NDArray[np.int64]:
     """The group of each row, (N,); −1 for rows that read no group, or several.
 
@@ -61,7 +57,7 @@ def groups_of_rows(
     bits = int(code.max()).bit_length()
     own = code > 0
     moved = [own & ((code >> k) % 2 == bit) for bit in (1, 0) for k in range(bits)]
-    values = log_lik(np.stack([centre, *(centre + _STEP * sd * some for some in moved)]))
+    values = log_lik(np.stack([centre, *(centre + step * sd * some for some in moved)]))
     changed = values[1:] != values[0]
     ahead, behind = changed[:bits], changed[bits:]
     found = np.tensordot(1 << np.arange(bits), ahead, axes=1) - 1
@@ -218,7 +214,7 @@ def select_on_draws(
 
     own = blocks.widest
     functions = common.shape[1] + own * (own + 3) // 2 + own * shared.shape[1]
-    most = max(1, _NUMBERS // (len(draws) * functions))
+    most = max(1, KEPT // (len(draws) * functions))
     whole = batches(rows.keys, rows.weights, rows.group)
     some = [part for batch in whole for part in batch.parts(most)]
     found = gathered(in_threads(path, some), goal, size)
@@ -236,7 +232,7 @@ def _shared_functions(draws: Float, blocks: Blocks) -> Float | None:
     first, second = np.triu_indices(shared.shape[1])
     both = np.column_stack([linear, shared[:, first] * shared[:, second]])
     own = blocks.functions - linear.shape[1]
-    fits = [some for some in (both, linear) if len(draws) >= _DRAWS * (some.shape[1] + own)]
+    fits = [some for some in (both, linear) if len(draws) >= DRAWS_EACH * (some.shape[1] + own)]
     return fits[0] if fits else None
 
 
@@ -269,7 +265,7 @@ def _beyond(
     rest = (targets - basis @ parts) / np.sqrt(free)
     # Groups with fewer coordinates than the widest have functions that are zero.
     diagonal = np.einsum("jff->jf", upper)
-    nothing = np.where(np.abs(diagonal) > _NOTHING, 0.0, 1.0)
+    nothing = np.where(np.abs(diagonal) > NOISE, 0.0, 1.0)
     slopes = np.linalg.solve(upper + nothing[:, :, None] * np.eye(upper.shape[1]), parts)
     bend = np.zeros((groups, targets.shape[2], own.shape[1], own.shape[1]))
     pairs = (1.0 - nothing[:, : len(first), None]) * slopes[:, : len(first)]

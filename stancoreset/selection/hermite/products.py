@@ -28,18 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
+from stancoreset.limits import BLOCK, CACHED, cuts
 from stancoreset.parallel import available_cores
 from stancoreset.reference.expected import in_threads
 from stancoreset.selection.hermite.series import HermiteSeries, Part
 
 __all__ = ["BUDGET", "Plan", "SumOfRows", "add_tensors", "between", "gram", "plan", "products_with"]
 
-# Numbers ρ in a block: they stay in the processor's second cache.
-_ENTRIES = 1 << 17
-# Feature values in a block.
-_FEATURES = 1 << 21
-# Cost of one power of one number ρ, in floating-point operations of a matrix product.
-_ELEMENTWISE = 16
 #: Largest cost of an exact ‖R‖², in the same unit: some seconds.
 BUDGET = 3e10
 
@@ -79,6 +74,7 @@ def plan(n: int, m: int, width: int, parts: Sequence[Part], budget: float = BUDG
 
     ‖R‖² is left out of it if that exceeds the budget.
     """
+    elementwise = 16  # the cost of one power of one ρ, in operations of a matrix product
     ascending = sorted(parts, key=lambda part: part.power)
 
     def cheapest(pairs: float, exact: bool) -> Plan:
@@ -88,7 +84,7 @@ def plan(n: int, m: int, width: int, parts: Sequence[Part], budget: float = BUDG
             cost = sum(2.0 * (n + m) * _entries(width, part.power) for part in left)
             if right:
                 powers = len({part.power for part in right})
-                cost += pairs * (2 * width + 2 * len(right) + _ELEMENTWISE * powers)
+                cost += pairs * (2 * width + 2 * len(right) + elementwise * powers)
             plans.append(Plan(left, right, exact, cost))
         return min(plans, key=lambda p: p.cost)
 
@@ -99,7 +95,7 @@ def plan(n: int, m: int, width: int, parts: Sequence[Part], budget: float = BUDG
 def _entries(width: int, power: int) -> float:
     """Number of entries of an unfolded symmetric tensor; infinite where memory lacks."""
     low, high = (_count(width, degree) for degree in _degrees(power))
-    return low * high if high <= _FEATURES // 64 and low * high <= 32 * _FEATURES else inf
+    return low * high if high <= BLOCK // 64 and low * high <= 32 * BLOCK else inf
 
 
 @dataclass(frozen=True)
@@ -193,8 +189,7 @@ def _within(rows: HermiteSeries, parts: Sequence[Part]) -> float:
 
 
 def _slices(rows: int, columns: int) -> list[slice]:
-    step = max(32, _ENTRIES // max(columns, 1))
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+    return list(cuts(rows, columns, 2 * CACHED, least=32))
 
 
 # Symmetric tensors --------------------------------------------------------------------------
@@ -253,7 +248,7 @@ def _tensor(rows: HermiteSeries, part: Part) -> Float:
     """Σ_n w_n v_np φ(d_n) φ′(d_n)ᵀ with features of degree ⌊a/2⌋ and ⌈a/2⌉."""
     low, high = _degrees(part.power)
     factors = rows.weights * rows.of([part])[0]
-    step = max(64, _FEATURES // _count(rows.directions.shape[1], high))
+    step = max(64, BLOCK // _count(rows.directions.shape[1], high))
 
     def summed(block: slice) -> Float:
         total: Float | float = 0.0

@@ -30,6 +30,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from stancoreset.engines import Float
 from stancoreset.errors import OptionError
+from stancoreset.limits import ROUNDING
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.products import (
     BUDGET,
@@ -49,19 +50,14 @@ from stancoreset.selection.hermite.series import (
 )
 from stancoreset.selection.projection import Projection, require_spread
 from stancoreset.selection.solvers import single_threaded
+from stancoreset.selection.taylor import PENALTIES as ON_DRAWS
 
 __all__ = ["MAX_CANDIDATES", "PENALTIES", "HermiteProjection", "project_hermite"]
 
+#: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
+PENALTIES = (0.0, *ON_DRAWS)
 #: Number of candidates beyond which more help little: the Gram matrix has its square of entries.
 MAX_CANDIDATES = 2_000
-#: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
-PENALTIES = (0.0, 0.01, 0.1, 1.0)
-# Largest number of candidates whose Gram matrix and its factors fit in memory.
-_MOST = 10_000
-# Rows that estimate the gap where ‖R‖² is not affordable.
-_SAMPLE = 2_000
-# Squared pivots of a Gram matrix, as shares of the largest, that are rounding error.
-_SINGULAR = 1e-12
 
 
 @dataclass(frozen=True)
@@ -137,13 +133,6 @@ class HermiteProjection:
         residual = self.target - self.phi[:, columns] @ weights
         return float(residual @ residual)
 
-    def ess_share(self, columns: NDArray[np.int64], weights: Float) -> float:
-        """Predicted importance efficiency: draws of the full posterior per draw of the coreset's.
-
-        ESS / n = (E W)² / E W² = exp(−Var log W) for log-normal weights W.
-        """
-        return float(np.exp(-self.predicted_variance(columns, weights)))
-
     @cached_property
     def second(self) -> tuple[Float, Float]:
         """Φ₂ (s, M) and b₂ (s,), Φ and b of the parts of second order."""
@@ -188,7 +177,8 @@ def project_hermite(
     n_obs: int,
     seed: int = 0,
     budget: float = BUDGET,
-    sample: int = _SAMPLE,
+    sample: int = 2_000,
+    most: int = 10_000,
 ) -> HermiteProjection:
     """Project all rows and the candidates on Hermite polynomials under q.
 
@@ -203,9 +193,9 @@ def project_hermite(
     ReferenceFitError
         If an expectation is not finite, or the log likelihood does not vary.
     """
-    if len(pool) > _MOST:
+    if len(pool) > most:
         raise OptionError(
-            f"candidates is {len(pool)}, expected at most {_MOST} for projection='hermite', which "
+            f"candidates is {len(pool)}, expected at most {most} for projection='hermite', which "
             f"forms their Gram matrix; {MAX_CANDIDATES} are enough"
         )
     own = hermite_series(pool, rows.function, rows.q)
@@ -246,7 +236,7 @@ def _factored(gram: Float, target: Float) -> tuple[Float, Float, Float]:
 
     Φ is Cholesky's factor with pivots, without the rows that are zero up to rounding.
     """
-    least = _SINGULAR * float(gram.diagonal().max())
+    least = ROUNDING * float(gram.diagonal().max())
     factor, pivots, rank, _ = lapack.dpstrf(gram, tol=least)
     order = np.asarray(pivots) - 1
     rows, first = np.triu(factor)[:rank], order[:rank]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
+from stancoreset.limits import KEPT
 from stancoreset.reference import GaussianFit
 from stancoreset.reference.expected import AnyFunction
 from stancoreset.rows.glm import GlmRows
@@ -22,11 +23,6 @@ from stancoreset.selection.hermite.products import add_tensors
 from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_series, joined
 
 __all__ = ["AllRows"]
-
-# Largest joint norm, in nats, of the parts that are omitted.
-_NEGLIGIBLE = 1e-3
-# Entries of directions that are kept between passes: 160 MB.
-_KEPT = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class AllRows:
             sizes_of_rows.append((series.weights, series.weights * beyond))
             if kept is not None:
                 kept.append(series)
-                kept = kept if count * q.chol.shape[1] <= _KEPT else None
+                kept = kept if count * q.chol.shape[1] <= KEPT else None
         known = None if kept is None else tuple(kept)
         chances = _chances(*(np.concatenate(one) for one in zip(*sizes_of_rows, strict=True)))
         return cls(chunks, function, q, known, count, sizes, quadratic, chances)
@@ -83,7 +79,7 @@ class AllRows:
         """Parts of order three and more, without the smallest, negligible together."""
         ascending = sorted((p for p in self.sizes if p.order > 2), key=self.sizes.__getitem__)
         together = np.cumsum([self.sizes[part] for part in ascending])
-        dropped = int(np.searchsorted(together, _NEGLIGIBLE, side="right"))
+        dropped = int(np.searchsorted(together, 1e-3, side="right"))  # nats, their joint norm
         return tuple(sorted(ascending[min(dropped, len(ascending) - 1) :]))
 
     @property

@@ -35,10 +35,6 @@ __all__ = [
     "tangent",
 ]
 
-# A step is too long if its log likelihood's correlation with the residual at its end is lower.
-_OVERSHOT = -0.5
-_SHORTER = 0.25
-_TRIALS = 9
 
 Float = NDArray[np.float64]
 Columns = NDArray[np.int64]
@@ -145,44 +141,39 @@ def advance(
     *,
     length: float = 1.0,
     search: bool = True,
+    overshot: float = -0.5,
+    shorter: float = 0.25,
+    trials: int = 9,
 ) -> tuple[Float, Tangent]:
     """Take a step, shortened if it is too long; return the new weights and the tangent there.
 
     Steps minimise a quadratic model of the KL, which far from the optimum holds only near the
     weights. A step is too long, and the KL has risen again, if the new residual points back:
-    Corr_w(Σ δ_n L_n, L − Σ w_n L_n) < −½ on the new draws. Such a step is cut to a quarter and
-    tried again, if `search` is on. (The slope at the end cannot be compared with the slope at the
-    start: the narrower a coreset posterior, the smaller all its covariances.) If the step is good,
-    which is nearly always so, the check costs nothing, because the next step uses its draws.
+    Corr_w(Σ δ_n L_n, L − Σ w_n L_n) < `overshot` on the new draws. Such a step is made `shorter`
+    and tried again, `trials` times in all, if `search` is on. (The slope at the end cannot be
+    compared with the slope at the start: the narrower a coreset posterior, the smaller all its
+    covariances.) If the step is good, which is nearly always so, the check costs nothing, because
+    the next step uses its draws.
 
     The other arguments are those of `tangent`; weights + step ≥ 0, and the first `length` of the
     step is at most 1.
     """
-    for _ in range(_TRIALS):
+    for _ in range(trials):
         # Rounding must not leave a weight of −1e-17, which Stan would reject.
         trial = np.maximum(weights + length * step, 0.0)
         there = tangent(model, columns, trial, count, rng)
         moved = there.features @ step
         size = float(np.linalg.norm(moved) * np.linalg.norm(there.residual))
-        if not search or float(moved @ there.residual) >= _OVERSHOT * size:
+        if not search or float(moved @ there.residual) >= overshot * size:
             break
-        length *= _SHORTER
+        length *= shorter
     return trial, there
 
 
 def kl_gradient(
     model: CoresetPosterior, columns: NDArray[Any], weights: NDArray[Any], draws: int, seed: int = 0
 ) -> Float:
-    """Monte Carlo estimate of ∂KL(π_w ‖ π)/∂w_n for the given columns, unbiased.
-
-    Parameters
-    ----------
-    model : CoresetPosterior
-    columns : (k,) int array
-    weights : (k,) array
-    draws : int
-    seed : int
-    """
+    """Unbiased estimate of ∂KL(π_w ‖ π)/∂w_n for columns (k,) with weights (k,), (k,)."""
     check_count(draws - 1, "draws - 1")
     rng = np.random.default_rng(seed)
     return tangent(model, np.asarray(columns), np.asarray(weights, float), draws, rng).gradient

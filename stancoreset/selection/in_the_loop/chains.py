@@ -43,14 +43,6 @@ from stancoreset.selection.solvers import SolverResult, check_count
 
 __all__ = ["coreset_mcmc", "drift"]
 
-# Default number of chains.
-_CHAINS = 10
-# The hot-start test: every so many iterations, on log potentials that drift by at most this many
-# standard deviations (both as in the authors' program).
-_BETWEEN_TESTS, _DRIFT = 30, 0.5
-# ‖b − F w‖ has stopped falling if a fifth of the updates leaves this share of it.
-_PROGRESS, _PARTS = 0.95, 5
-
 
 def coreset_mcmc(
     model: CoresetPosterior,
@@ -127,7 +119,7 @@ def coreset_mcmc(
     began = perf_counter()
     check_call(model, seed, callback)
     size = min(check_count(size, "size"), model.n_candidates)
-    count = _CHAINS if draws is None else check_count(draws, "draws", 2)
+    count = 10 if draws is None else check_count(draws, "draws", 2)
     updates = check_count(updates, "updates")
     hold = check_count(hold, "hold", 0)
     rate = check_positive(rate, "rate")
@@ -199,20 +191,26 @@ def _warm(
     count: int,
     hold: int,
     rng: np.random.Generator,
+    between: int = 30,
+    most: float = 0.5,
 ) -> None:
-    """Move the chains under the first weights until their log potentials are stationary."""
+    """Move the chains under the first weights until their log potentials are stationary.
+
+    They are tested every `between` iterations, and may drift by `most` standard deviations, as in
+    the authors' program.
+    """
     potentials = []
     for iteration in range(1, hold + 1):
         draws = model.draw(columns, weights, count, rng)
         likelihood = finite(model.log_lik(draws, columns), "a row", len(columns)) @ weights
         prior = 0.0 if model.log_prior is None else model.log_prior(draws)
         potentials.append(likelihood + prior)
-        if iteration % _BETWEEN_TESTS == 0 and drift(np.array(potentials)) <= _DRIFT:
+        if iteration % between == 0 and drift(np.array(potentials)) <= most:
             return
 
 
-def _stands_still(distances: list[float]) -> bool:
-    """Whether the last fifth of the updates has hardly lowered ‖b − F w‖."""
-    part = max(1, len(distances) // _PARTS)
+def _stands_still(distances: list[float], share: float = 0.95) -> bool:
+    """Whether the last fifth of the updates has left this share of ‖b − F w‖."""
+    part = max(1, len(distances) // 5)
     before, last = np.mean(distances[-2 * part : -part] or np.inf), np.mean(distances[-part:])
-    return bool(last >= _PROGRESS * before)
+    return bool(last >= share * before)

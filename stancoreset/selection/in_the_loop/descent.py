@@ -31,8 +31,6 @@ from stancoreset.selection.in_the_loop.base import Float
 
 __all__ = ["STEPS", "Descent", "adam", "hot_dog"]
 
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
-
 
 @dataclass(frozen=True)
 class Descent:
@@ -48,6 +46,8 @@ class Descent:
         t.
     momentum, square, distance : (k,)
         m_t, v_t and d_t; 0 for t = 0.
+    beta1, beta2, epsilon : float
+        Shares of the past in m_t and in v_t, and what keeps √v_t from zero: ADAM's usual ones.
     """
 
     start: Float = field(repr=False)
@@ -56,31 +56,34 @@ class Descent:
     momentum: Float | float = field(default=0.0, repr=False)
     square: Float | float = field(default=0.0, repr=False)
     distance: Float | float = field(default=0.0, repr=False)
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
 
     def after(self, gradient: Float) -> Descent:
         """The state with one gradient more, its distance not yet updated."""
         return replace(
             self,
             count=self.count + 1,
-            momentum=_BETA1 * self.momentum + (1 - _BETA1) * gradient,
-            square=_BETA2 * self.square + (1 - _BETA2) * gradient**2,
+            momentum=self.beta1 * self.momentum + (1 - self.beta1) * gradient,
+            square=self.beta2 * self.square + (1 - self.beta2) * gradient**2,
         )
 
     @property
     def direction(self) -> Float:
         """m̂_t."""
-        return np.asarray(self.momentum / (1 - _BETA1**self.count))
+        return np.asarray(self.momentum / (1 - self.beta1**self.count))
 
     @property
     def mean_square(self) -> Float:
         """v̂_t."""
-        return np.asarray(self.square / (1 - _BETA2**self.count))
+        return np.asarray(self.square / (1 - self.beta2**self.count))
 
 
 def adam(state: Descent, weights: Float, gradient: Float) -> tuple[Descent, Float]:
     """One step of ADAM: the new state, and the new weights (k,)."""
     state = state.after(gradient)
-    length = state.rate / np.sqrt(state.count) / (np.sqrt(state.mean_square) + _EPSILON)
+    length = state.rate / np.sqrt(state.count) / (np.sqrt(state.mean_square) + state.epsilon)
     return state, np.maximum(weights - length * state.direction, 0.0)
 
 
@@ -103,9 +106,9 @@ def hot_dog(state: Descent, weights: Float, gradient: Float) -> tuple[Descent, F
         distance: Float | float = state.rate
     else:
         away = np.maximum(np.abs(weights - state.start), state.distance)
-        state = replace(state, distance=_BETA1 * state.distance + (1 - _BETA1) * away)
-        distance = state.distance / (1 - _BETA1**state.count)
-    length = distance / (np.sqrt(state.count * state.mean_square) + _EPSILON)
+        state = replace(state, distance=state.beta1 * state.distance + (1 - state.beta1) * away)
+        distance = state.distance / (1 - state.beta1**state.count)
+    length = distance / (np.sqrt(state.count * state.mean_square) + state.epsilon)
     return state, np.maximum(weights - length * state.direction, 0.0)
 
 

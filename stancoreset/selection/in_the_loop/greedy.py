@@ -33,12 +33,6 @@ from stancoreset.selection.solvers import SolverResult, check_count, check_sizes
 
 __all__ = ["gradient_step", "sparse_vi"]
 
-# τ of the option update="newton", as a share of the mean variance: rows that enter early, under
-# wide posteriors, have much larger variances than rows that enter late.
-_REGULARIZATION = 1e-4
-# Largest change of a weight in a step, relative to the weight of a uniform coreset's row.
-_RADIUS = 3.0
-
 
 def sparse_vi(
     model: CoresetPosterior,
@@ -129,7 +123,7 @@ def sparse_vi(
     def optimise(
         weights: Float, here: Tangent, steps: int, rows: int = size
     ) -> tuple[Float, Tangent]:
-        radius = _RADIUS * model.total_weight / rows
+        radius = 3.0 * model.total_weight / rows  # three times the weight of a uniform row
         for t in range(steps):
             rate = step_size / np.sqrt(1 + t)
             if update == "paper":
@@ -137,7 +131,8 @@ def sparse_vi(
                 weights, here = advance(model, columns, weights, step, count, rng, search=False)
                 continue
             if update == "newton":
-                goal = newton_step(here, weights, _REGULARIZATION)
+                # Rows that enter early, under wide posteriors, have much larger variances.
+                goal = newton_step(here, weights, 1e-4)
                 step = min(rate, 1.0) * (goal - weights)
             else:
                 step = gradient_step(here, weights, rate) - weights

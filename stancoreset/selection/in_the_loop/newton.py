@@ -43,11 +43,6 @@ from stancoreset.selection.solvers import SolverResult, check_count
 
 __all__ = ["newton_step", "quasi_newton"]
 
-# ‖b − F w‖ must fall below this share of the best so far to count as progress. The relative error
-# does not show progress: far from the optimum it stays at 1, because ‖b‖ falls as fast.
-_PROGRESS = 0.95
-_PATIENCE = 3
-
 
 def quasi_newton(
     model: CoresetPosterior,
@@ -129,7 +124,7 @@ def quasi_newton(
     columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
     weights = np.full(size, model.total_weight / size)
     here = tangent(model, columns, weights, count, rng)
-    best, best_weights, stalled = here, weights, 0
+    best, best_weights, stalled, patience = here, weights, 0, 3
     trace = [here.relative_error]
     for iteration in range(iterations):
         step = newton_step(here, weights, share, exact=nonnegative == "exact") - weights
@@ -140,11 +135,12 @@ def quasi_newton(
         trace.append(here.relative_error)
         if callback is not None:
             callback(iteration + 1, here.relative_error, size)
-        progress = here.distance < _PROGRESS * best.distance or not model.exact
+        # Not the relative error: far from the optimum it stays at 1, because ‖b‖ falls as fast.
+        progress = here.distance < 0.95 * best.distance or not model.exact
         stalled = 0 if progress else stalled + 1
         if here.distance < best.distance or not model.exact:
             best, best_weights = here, weights
-        if stalled == _PATIENCE:
+        if stalled == patience:
             break
     kept = best_weights > 0
     return SolverResult(
@@ -153,7 +149,7 @@ def quasi_newton(
         relative_error=best.relative_error,
         trace=np.array(trace),
         n_iter=len(trace) - 1,
-        converged=stalled == _PATIENCE,
+        converged=stalled == patience,
         sizes=np.full(len(trace), size),
         method="quasi_newton",
         seconds=perf_counter() - began,

@@ -19,20 +19,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.limits import NOISE, ROUNDING
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.columns import Columns
 from stancoreset.selection.solvers.nnls import ActiveSet, largest
 
 __all__ = ["RESOLUTION", "Basis"]
 
-#: Relative error below which squares have lost too many digits to compare columns.
-RESOLUTION = 1e-6
-# A column enters if the share of its squared length outside the active span is above this one.
-INDEPENDENT = 1e-10
-# A swap must lower the squared error by this share.
-GAIN = 1e-4
-# Number of best swaps that are examined; the first that leaves all weights positive is made.
-SWAPS = 32
+#: Relative error below which squares have lost too many digits to compare columns, 1e-6.
+RESOLUTION = ROUNDING**0.5
 
 
 class Basis:
@@ -152,18 +147,21 @@ class Basis:
         self._fit = self.residual @ self._b
 
     @single_threaded
-    def swap(self) -> bool:
-        """Make the best swap that leaves all weights positive; return whether there was one."""
+    def swap(self, gain: float = 1e-4, tried: int = 32) -> bool:
+        """Make the best swap that leaves all weights positive; return whether there was one.
+
+        It must lower the squared error by the share `gain`; the best `tried` are examined.
+        """
         if len(self) == 0 or len(self._candidates) == 0:
             return False
         freed = self._d[: len(self)] / np.sqrt(self._pivots)[:, None]
         lost = self.weights / np.sqrt(self._pivots)
         fits = np.maximum(self._fit + lost[:, None] * freed, 0.0)
         rest = np.maximum(self._rest, 0.0) + freed**2
-        usable = self._outside & (rest > INDEPENDENT * self._lengths)
+        usable = self._outside & (rest > NOISE / 10 * self._lengths)
         gains = fits**2 / np.where(usable, rest, np.inf) - lost[:, None] ** 2
-        gains -= GAIN * self.squared
-        leaving, entering = np.divmod(largest(gains.ravel(), SWAPS), gains.shape[1])
+        gains -= gain * self.squared
+        leaving, entering = np.divmod(largest(gains.ravel(), tried), gains.shape[1])
         # The weights after each of these swaps, one column each.
         step = fits[leaving, entering] / rest[leaving, entering]
         dual = self._h[: len(self), leaving] / self._pivots[leaving]
@@ -195,7 +193,7 @@ class Basis:
         again = h @ (e @ active)  # once more, against rounding
         d, e = d + again, e - active @ again
         length, fit = float(e @ e), float(e @ self.residual)
-        if not (length > INDEPENDENT * float(a @ a) and fit > 0):
+        if not (length > NOISE / 10 * float(a @ a) and fit > 0):
             return False
         x, w = fit / length, (e @ self._b) / length
         self._rest -= length * w**2

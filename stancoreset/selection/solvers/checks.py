@@ -37,9 +37,6 @@ __all__ = [
     "moderate",
 ]
 
-# Squares and sums of column norms between its inverse and this cannot overflow or vanish, in
-# either precision.
-MODERATE = 1e9
 
 # Options that `solve` accepts for every method; `HONOURS` says which methods support which.
 SHARED = ("callback", "groups", "path", "reweight", "start", "tol", "weights_sum")
@@ -175,7 +172,10 @@ def check_norms(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def moderate(
-    matrix: NDArray[np.floating], b: NDArray[np.float64], norms: NDArray[np.float64]
+    matrix: NDArray[np.floating],
+    b: NDArray[np.float64],
+    norms: NDArray[np.float64],
+    most: float = 1e9,
 ) -> tuple[NDArray[np.floating], NDArray[np.float64], NDArray[np.float64]]:
     """Compare the magnitudes of b and Φ; if squares might overflow, divide both by one factor.
 
@@ -185,12 +185,12 @@ def moderate(
         raise SolverError("target is zero: nothing to approximate; expected a nonzero vector")
     largest = float(norms.max())
     ratio = float(np.abs(b).max()) / largest
-    if not 1.0 / MODERATE**2 < ratio < MODERATE**2:
+    if not 1.0 / most**2 < ratio < most**2:
         raise SolverError(
             f"target has entries up to {np.abs(b).max():.3g}, columns of phi norms up to "
-            f"{largest:.3g}; expected magnitudes that differ by less than {MODERATE**2:.0g}"
+            f"{largest:.3g}; expected magnitudes that differ by less than {most**2:.0g}"
         )
-    if 1.0 / MODERATE < largest < MODERATE:
+    if 1.0 / most < largest < most:
         return matrix, b, norms
     factor = 2.0 ** -round(np.log2(largest))  # a power of two: no digit is lost
     return matrix * matrix.dtype.type(factor), b * factor, norms * factor

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stancoreset.limits import cuts
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -13,19 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "column_blocks", "column_norms", "exact_step", "product"]
 
-# Columns per block if a pass over Φ needs a temporary array.
-BLOCK = 1024
 
-
-def column_blocks(phi: NDArray[np.floating], block: int = BLOCK) -> Iterator[slice]:
-    """Yield slices that cut the columns of `phi` into blocks.
-
-    >>> import numpy as np
-    >>> list(column_blocks(np.zeros((2, 5)), block=3))
-    [slice(0, 3, None), slice(3, 5, None)]
-    """
-    for start in range(0, phi.shape[1], block):
-        yield slice(start, min(start + block, phi.shape[1]))
+def column_blocks(phi: NDArray[np.floating]) -> Iterator[slice]:
+    """Yield slices that cut the columns of `phi` into blocks, for passes with a temporary array."""
+    return cuts(phi.shape[1], numbers=1024)
 
 
 def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -11,9 +11,6 @@ from stancoreset.selection.solvers.columns import product
 
 __all__ = ["giga"]
 
-# Below this squared sine a column cannot be told from the current iterate.
-SAME_DIRECTION = 1e-14
-
 
 @register("giga")
 def giga(problem: Problem) -> Iterator[Fit]:
@@ -39,7 +36,8 @@ def giga(problem: Problem) -> Iterator[Fit]:
             c = float(ell @ iterate)
             u = product(problem.phi, iterate) / norms if iteration else np.zeros_like(along)
             squared_sine = 1.0 - u * u
-            usable = (squared_sine > SAME_DIRECTION) & (problem.norms > 0)
+            # Below, a column cannot be told from the current iterate.
+            usable = (squared_sine > 64 * np.finfo(float).eps) & (problem.norms > 0)
             score = np.full_like(u, -np.inf)
             np.divide(along - c * u, np.sqrt(np.abs(squared_sine)), out=score, where=usable)
             n = int(np.argmax(score))  # line 7; √(1 − c²) is common to all

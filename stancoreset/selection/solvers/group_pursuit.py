@@ -14,11 +14,8 @@ from stancoreset.selection.solvers.nnls import nonnegative_weights
 
 __all__ = ["group_pursuit"]
 
-# Number of consecutive failed exchanges after which to stop.
-_EXCHANGES = 3
 
-
-def group_pursuit(problem: Problem) -> Iterator[Fit]:
+def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
     """Add whole groups within a budget of rows, then exchange groups.
 
     The groups whose rows correlate most with the residual, per row, enter while they fit; after
@@ -33,7 +30,7 @@ def group_pursuit(problem: Problem) -> Iterator[Fit]:
     for size in problem.sizes:
         state.grow(size)
         failures, stay = 0, np.zeros(len(state.counts), dtype=bool)
-        while failures < _EXCHANGES and state.error > problem.tol:
+        while failures < exchanges and state.error > problem.tol:
             candidates = np.flatnonzero(state.inside & ~stay)
             if len(candidates) == 0:
                 break

@@ -53,8 +53,6 @@ from stancoreset.selection.solvers.sparse_projections import best_groups, projec
 
 __all__ = ["aiht", "aiht2", "iht", "printed_iterates"]
 
-# An iterate this many times worse than the best has diverged, which happens with batch gradients.
-RUNAWAY = 10.0
 
 HONOURS = ("groups", "start", "weights_sum")
 Sparse = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -256,9 +254,9 @@ class _Best:
             self._error, self.iterate = error, w
         return error <= self._problem.tol
 
-    def lost(self) -> bool:
-        """Return whether the last iterate is far worse than the best."""
-        return self._last > RUNAWAY * self._error
+    def lost(self, times: float = 10.0) -> bool:
+        """Return whether the last iterate is so many times worse than the best."""
+        return self._last > times * self._error
 
 
 class _Workspace:

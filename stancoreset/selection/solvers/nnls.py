@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from stancoreset.limits import ROUNDING
 from stancoreset.parallel import single_threaded
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from stancoreset.selection.solvers.columns import Columns
 
 __all__ = ["ActiveSet", "largest", "nonnegative_weights"]
-
-# A column is dependent if its part outside the active span is below this share of its norm.
-DEPENDENT = 1e-11
 
 
 class ActiveSet:
@@ -79,7 +77,7 @@ class ActiveSet:
         along += again
         rest -= self._q @ again
         q, r = np.linalg.qr(rest)
-        keep = np.abs(np.diag(r)) > DEPENDENT * norms
+        keep = np.abs(np.diag(r)) > 10 * ROUNDING * norms
         if not keep.all():
             candidates, along, rest = candidates[keep], along[:, keep], rest[:, keep]
             if len(candidates) == 0:

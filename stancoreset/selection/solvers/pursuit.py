@@ -18,19 +18,6 @@ from stancoreset.selection.solvers.nnls import ActiveSet, largest
 
 __all__ = ["Pool", "pursuit"]
 
-# An exchange must lower the error by this share before another one of the same width is tried.
-EXCHANGE_GAIN = 0.01
-# Numbers that a pool may hold, however few columns it was asked for: a pass over them is short.
-ENTRIES = 1_000_000
-# Numbers of Φ up to which it is no use to cache columns of it.
-WHOLE = 4_000_000
-# Least number of rounds between two passes over Φ that only age demands.
-ROUNDS = 10
-# Relative error from which on orthogonal pursuit's columns are found without a basis.
-PRECISE = 1e-4
-# Up to this size, this many sets grow side by side.
-FEW, WIDTH = 4, 16
-
 
 class Pool:
     """A cache of the columns nearest in angle to a recent residual.
@@ -39,18 +26,26 @@ class Pool:
     always among the best few thousand of the last pass. They are priced first, and Φ itself once
     none of them is as near to the residual as the columns outside the pool were; once the active
     columns are twice as many; and, where columns enter one by one, after as many rounds as cost a
-    pass. If Φ has no more than `WHOLE` numbers, it is priced itself in every round, and nothing is
-    cached.
+    pass, but at least `rounds`. If Φ has no more than `whole` numbers, it is priced itself in every
+    round, and nothing is cached; else the pool holds at least `size` columns or `entries` numbers.
     """
 
-    def __init__(self, columns: Columns, size: int) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        size: int,
+        entries: int = 1_000_000,
+        whole: int = 4_000_000,
+        rounds: int = 10,
+    ) -> None:
         self._columns = columns
         self._size = size
         depth = len(columns.target)
-        self._wanted = max(size, min(ENTRIES // depth, len(columns) // 8))
-        self._whole = depth * len(columns) <= WHOLE
+        self._wanted = max(size, min(entries // depth, len(columns) // 8))
+        self._whole = depth * len(columns) <= whole
         self._norms = np.where(columns.norms > 0, columns.norms, np.inf)
         self._rounds = 0
+        self._least_rounds = rounds
         self._indices: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._block: NDArray[np.float64] = np.zeros((depth, 0))
         self._outside = np.inf
@@ -98,7 +93,7 @@ class Pool:
         chosen = largest(scores, wanted)
         length = float(np.linalg.norm(active.residual))
         self._outside = float(scores[chosen[-1]]) / length if len(chosen) == wanted else 0.0
-        self._rounds = min(len(active) + 1, max(ROUNDS, len(scores) // wanted))
+        self._rounds = min(len(active) + 1, max(self._least_rounds, len(scores) // wanted))
         self._indices = np.sort(chosen)  # ascending: Φ is read in the order it lies in memory
         self._block = self._columns.take(self._indices)
 
@@ -192,7 +187,7 @@ def _one_by_one(
     """
     basis = Basis.of(active, size + spare + 1)
     grown = [basis.copy()]
-    whole = _climb(problem, grown[0], near, size, floor=PRECISE)
+    whole = _climb(problem, grown[0], near, size, floor=1e-4)
     plain = active.copy()
     plain.enter(grown[0].indices)
     if whole or _climb(problem, grown[0], near, size):
@@ -201,7 +196,7 @@ def _one_by_one(
         further.prune(size)
         _climb(problem, further, near, size)
         grown.append(further)
-    if size <= FEW:
+    if size <= 4:
         grown += _side_by_side(basis, near, size)
     for basis in grown:
         _swap(problem, basis, near)
@@ -212,17 +207,17 @@ def _one_by_one(
     return [kept, plain]
 
 
-def _side_by_side(basis: Basis, near: Pool, size: int) -> list[Basis]:
-    """Grow the `WIDTH` best sets, each by the `WIDTH` columns nearest to its residual in turn."""
+def _side_by_side(basis: Basis, near: Pool, size: int, width: int = 16) -> list[Basis]:
+    """Grow the `width` best sets, each by the `width` columns nearest to its residual in turn."""
     front = [basis]
     for _ in range(size - len(basis)):
         grown = {}
         for few in front:
-            for index in near.best(few, WIDTH):
+            for index in near.best(few, width):
                 more = few.copy()
                 more.enter(int(index))
                 grown[tuple(sorted(more.indices))] = more
-        front = sorted(grown.values(), key=lambda b: b.squared)[:WIDTH]
+        front = sorted(grown.values(), key=lambda b: b.squared)[:width]
     return front
 
 
@@ -270,14 +265,19 @@ def _grow(problem: Problem, active: ActiveSet, near: Pool, size: int, batch: int
     return active.error <= problem.tol
 
 
-def _exchange(problem: Problem, active: ActiveSet, near: Pool, size: int, width: int) -> None:
-    """Add `width` columns and remove the cheapest, while that lowers the error."""
+def _exchange(
+    problem: Problem, active: ActiveSet, near: Pool, size: int, width: int, gain: float = 0.01
+) -> None:
+    """Add `width` columns and remove the cheapest, while that lowers the error by the share `gain`.
+
+    The width is halved where it does not.
+    """
     while width >= 1 and active.error > problem.tol:
         trial = active.copy()
         if not trial.enter(near.best(trial, width)):
             break
         trial.prune(size)
-        if trial.error < active.error * (1.0 - EXCHANGE_GAIN):
+        if trial.error < active.error * (1.0 - gain):
             active.__dict__.update(trial.__dict__)
             problem.record(active.error, len(active))
         else:

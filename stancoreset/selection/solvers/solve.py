@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import check_flag, check_is, check_whole
+from stancoreset.limits import BLOCK
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import METHODS, Callback, Problem, SolverName, SolverResult
 from stancoreset.selection.solvers.checks import (
@@ -26,9 +27,6 @@ from stancoreset.selection.solvers.checks import (
 from stancoreset.selection.solvers.nnls import nonnegative_weights
 
 __all__ = ["solve"]
-
-# Entries of Φ up to which several threads are slower than one.
-SMALL = 1_000_000
 
 
 def solve(
@@ -122,7 +120,8 @@ def solve(
         start=check_start(start, matrix.shape[1]),
         callback=callback,
     )
-    run = _run if matrix.size > SMALL else single_threaded(_run)
+    # Of smaller ones products in several threads are slower than in one.
+    run = _run if matrix.size > BLOCK // 2 else single_threaded(_run)
     results = run(problem, method, reweight, options, began)
     last = results[-1]
     if path is None:

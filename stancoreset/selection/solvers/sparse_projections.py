@@ -15,8 +15,8 @@ either (Kyrillidis et al. 2013). Whole groups of rows, at most k rows together, 
                     and left out, and both cases are bounded again (branch and bound).
 
 A knapsack needs the best ⌊k/c⌋ groups of each size c only. They fit together if all groups are
-equally large; if not, dynamic programming over sizes is exact. Where it takes more than `CELLS`
-cells, groups enter by their value per row while they fit; after `NODES` branches, the best found is
+equally large; if not, dynamic programming over sizes is exact. Where it takes more than `cells`
+cells, groups enter by their value per row while they fit; after `nodes` branches, the best found is
 returned.
 
 References
@@ -35,16 +35,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.limits import ROUNDING
 from stancoreset.selection.solvers.nnls import largest
 
 __all__ = ["best_groups", "project", "project_simplex"]
 
-#: Cells of the largest knapsack that dynamic programming solves, and branches before the best found
-#: is returned.
-CELLS, NODES = 5_000_000, 1_000
-
-# Steps to the minimum over λ, and the relative gap at which both sides meet.
-_STEPS, _GAP = 60, 1e-12
 
 Vector: TypeAlias = NDArray[np.float64]
 Chosen: TypeAlias = NDArray[np.bool_]
@@ -82,7 +77,9 @@ def best_groups(energy: Vector, groups: NDArray[np.int64], size: int) -> NDArray
     return np.flatnonzero(chosen[groups])
 
 
-def _knapsack(values: Vector, sizes: NDArray[np.int64], capacity: int) -> Chosen:
+def _knapsack(
+    values: Vector, sizes: NDArray[np.int64], capacity: int, cells: int = 5_000_000
+) -> Chosen:
     """The groups of largest total value whose sizes sum to at most `capacity`."""
     chosen = np.zeros(len(values), dtype=bool)
     useful = np.flatnonzero((values > 0) & (sizes <= capacity))
@@ -92,7 +89,7 @@ def _knapsack(values: Vector, sizes: NDArray[np.int64], capacity: int) -> Chosen
     kept = np.concatenate(classes) if classes else useful
     if sizes[kept].sum() <= capacity:
         chosen[kept] = True
-    elif len(kept) * capacity > CELLS:
+    elif len(kept) * capacity > cells:
         _fill(chosen, kept, values, sizes, capacity)
     else:
         best = np.zeros(capacity + 1)
@@ -171,12 +168,12 @@ class _Groups:
         self._found = np.zeros(len(self._sizes), dtype=bool)
         self._span = values.min() - total, _threshold(values, total)
 
-    def best(self) -> Chosen:
+    def best(self, nodes: int = 1_000) -> Chosen:
         """The groups whose projection is nearest."""
         order = numbers()
         none = np.zeros(len(self._sizes), dtype=bool)
         queue = [self._node(none, none, next(order))]
-        for _ in range(NODES):
+        for _ in range(nodes):
             if not queue:
                 break
             least, _, inside, outside, relaxed = heapq.heappop(queue)
@@ -197,15 +194,15 @@ class _Groups:
         return -relaxed.bound, number, inside, outside, relaxed
 
     def _is_met(self, bound: float) -> bool:
-        return bound <= self._gain + _GAP * (1 + abs(bound))
+        return bound <= self._gain + ROUNDING * (1 + abs(bound))
 
-    def _relaxed(self, inside: Chosen, outside: Chosen) -> _Relaxed:
+    def _relaxed(self, inside: Chosen, outside: Chosen, steps: int = 60) -> _Relaxed:
         """Minimise max_S U(S, λ), over S that hold the groups inside and none of those outside."""
         (low, high), bound = self._span, np.inf
         below = above = inside
         capacity = self._size - int(self._sizes[inside].sum())
         at = high
-        for _ in range(_STEPS):
+        for _ in range(steps):
             energy = np.maximum(self._values - at, 0.0) ** 2
             values = np.bincount(self._groups, weights=energy, minlength=len(self._sizes))
             free = np.where(inside | outside, 0.0, values)

@@ -12,7 +12,7 @@ of log likelihoods, and the solvers are the same. Posteriors of every kind are r
 from __future__ import annotations
 
 from stancoreset.selection.thinning.compression import kernel_rows
-from stancoreset.selection.thinning.features import Features, feature_map
-from stancoreset.selection.thinning.thinned import Functions, Thinned, thin
+from stancoreset.selection.thinning.features import feature_map
+from stancoreset.selection.thinning.thinned import Thinned, thin
 
-__all__ = ["Features", "Functions", "Thinned", "feature_map", "kernel_rows", "thin"]
+__all__ = ["Thinned", "feature_map", "kernel_rows", "thin"]

@@ -15,14 +15,15 @@ __all__ = ["kernel_rows"]
 
 Float = NDArray[np.float64]
 
-#: Rows of a group, and the rows that it is compressed to.
-_GROUP, _KEPT = 1_000, 50
-#: Whole numbers of so many values are codes of categories.
-_FEWEST, _MOST = 3, 20
-
 
 def kernel_rows(
-    rows: Mapping[str, NDArray[Any]], count: int, *, weights: Float, seed: int = 0
+    rows: Mapping[str, NDArray[Any]],
+    count: int,
+    *,
+    weights: Float,
+    seed: int = 0,
+    group_of: int = 1_000,
+    kept: int = 50,
 ) -> NDArray[np.int64]:
     """Choose at most `count` rows whose kernel mean is that of all rows; positions, ascending.
 
@@ -44,8 +45,8 @@ def kernel_rows(
     features = feature_map(_numbers(rows, total), weights, ("moments", "kernel"), seed=seed)
     if total <= count or len(features) == 1:  # all rows, or all alike
         return np.sort(rng.choice(total, min(count, total), replace=False)).astype(np.int64)
-    target, groups = features.expectation(), -(-count // _KEPT)
-    order = rng.permutation(total)[: groups * _GROUP]
+    target, groups = features.expectation(), -(-count // kept)
+    order = rng.permutation(total)[: groups * group_of]
     found = []
     for group in np.array_split(order, groups):
         best = solve(
@@ -63,7 +64,7 @@ def _numbers(rows: Mapping[str, NDArray[Any]], total: int) -> Float:
             continue
         for column in value.reshape(total, -1).T:
             levels = np.unique(column) if column.dtype.kind in "biu" else column[:0]
-            if _FEWEST <= len(levels) <= _MOST:
+            if 3 <= len(levels) <= 20:  # codes of categories
                 columns += list((column == levels[:, np.newaxis]).astype(np.float64))
             elif np.isfinite(column).all():
                 columns.append(column.astype(np.float64))

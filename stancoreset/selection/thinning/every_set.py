@@ -11,17 +11,14 @@ from scipy.optimize import nnls
 
 __all__ = ["best_set", "few_sets"]
 
-#: Number of sets up to which all are tried.
-_MOST = 1_000
 
-
-def few_sets(draws: int, size: int) -> bool:
+def few_sets(draws: int, size: int, most: int = 1_000) -> bool:
     """Whether all sets of `size` draws can be tried.
 
     >>> few_sets(12, 6), few_sets(4000, 2)
     (True, False)
     """
-    return comb(draws, size) <= _MOST
+    return comb(draws, size) <= most
 
 
 def best_set(

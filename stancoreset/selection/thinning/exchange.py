@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.limits import NOISE
 from stancoreset.parallel import single_threaded
 
 __all__ = ["exchange"]
 
-#: Share by which a look at every draw must lower the error for another look to follow.
-_WORTH = 0.01
-#: Least gain of an exchange, relative to the mean squared length of a column.
-_GAIN = 1e-9
-
 
 @single_threaded
 def exchange(
-    phi: NDArray[np.float32], target: NDArray[np.float64], chosen: NDArray[np.int64]
+    phi: NDArray[np.float32],
+    target: NDArray[np.float64],
+    chosen: NDArray[np.int64],
+    worth: float = 0.01,
 ) -> NDArray[np.int64]:
     """Exchange the columns `chosen` (k,), which may repeat, while that brings Σ φ_n/k nearer to b.
 
@@ -33,10 +32,10 @@ def exchange(
     """
     k, chosen = len(chosen), np.array(chosen, dtype=np.int64)
     lengths = np.einsum("fn,fn->n", phi, phi).astype(np.float64)
-    least = _GAIN * float(lengths.mean())
+    least = NOISE * float(lengths.mean())
     residual = target - phi[:, chosen].astype(np.float64).mean(axis=1)
     before = np.inf
-    while (error := float(np.linalg.norm(residual))) < (1.0 - _WORTH) * before:
+    while (error := float(np.linalg.norm(residual))) < (1.0 - worth) * before:
         before = error
         for place in range(k):
             without = residual + phi[:, chosen[place]].astype(np.float64) / k

@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
 
+from stancoreset.limits import NOISE, ROUNDING, cuts
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.thinning.kernels import Gram
 
-__all__ = ["KERNEL", "PARTS", "Features", "Standardised", "feature_map"]
+__all__ = ["MOST", "PARTS", "Features", "Standardised", "feature_map"]
 
 Float = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -45,22 +46,12 @@ Places: TypeAlias = "slice | NDArray[np.int64]"
 
 #: The blocks by name.
 PARTS = ("moments", "quantiles", "kernel")
-#: Number of random Fourier features.
-KERNEL = 1_000
-#: Largest number of functions of each other kind; beyond it, that many are drawn at random.
-_MOST = 1_000
+#: Largest number of functions of each kind; beyond it, that many are drawn at random.
+MOST = 1_000
+# Draws that determine quantiles and correlations.
+_SAMPLE = 20_000
 #: Probabilities of the quantiles.
 _LEVELS = np.arange(1, 20) / 20
-#: Largest number of parameters whose correlations are whitened: the cost is cubic.
-_WHITENED = 500
-#: An sd below this share of a parameter's magnitude is rounding.
-_ROUNDING = 1e-12
-#: A block of functions that varies less is constant.
-_STILL = 1e-9
-#: Numbers of a block of draws.
-_BLOCK = 2_000_000
-#: Draws that determine quantiles, the blocks' scales, and the length scale.
-_SAMPLE, _SCALED, _PAIRS = 20_000, 4_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -80,11 +71,11 @@ class Standardised:
         """Measure means and sds, block by block."""
         mean = weights @ draws
         variance, largest = np.zeros_like(mean), np.abs(mean)
-        for places in _blocks(len(draws), draws.shape[1]):
+        for places in cuts(len(draws), draws.shape[1]):
             variance += weights[places] @ (draws[places] - mean) ** 2
             largest = np.maximum(largest, np.abs(draws[places]).max(axis=0))
         sd = np.sqrt(variance)
-        return cls(draws, weights, mean, np.where(sd > _ROUNDING * largest, sd, np.inf))
+        return cls(draws, weights, mean, np.where(sd > ROUNDING * largest, sd, np.inf))
 
     @property
     def varying(self) -> NDArray[np.intp]:
@@ -205,15 +196,9 @@ class Features:
     def expectation(self) -> Float:
         """b = E φ(x) over all draws, a few at a time."""
         total, weights = np.zeros(len(self)), self.standard.weights
-        for places in _blocks(len(weights), len(self)):
+        for places in cuts(len(weights), len(self)):
             total += self.at(places) @ weights[places].astype(np.float32)
         return total
-
-
-def _blocks(count: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK // width)
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
 
 
 def feature_map(
@@ -253,20 +238,20 @@ def _scaled(
     blocks: Sequence[_Block], standard: Standardised, rng: np.random.Generator
 ) -> list[tuple[_Block, float]]:
     """The blocks that vary, each with the scale that gives all the same spread."""
-    places = standard.sample(_SCALED, rng)
+    places = standard.sample(4_000, rng)
     u = np.ascontiguousarray(standard.at(places).T, dtype=np.float32)
     spreads = [float(np.var(block(u, places), axis=1).sum()) for block in blocks]
     varying = [
-        (block, spread) for block, spread in zip(blocks, spreads, strict=True) if spread > _STILL
+        (block, spread) for block, spread in zip(blocks, spreads, strict=True) if spread > NOISE
     ]
     return [(block, float(1.0 / np.sqrt(spread * len(varying)))) for block, spread in varying]
 
 
 def _some(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Positions of `count` values: all, or `_MOST` of them at random."""
-    if count <= _MOST:
+    """Positions of `count` values: all, or `MOST` of them at random."""
+    if count <= MOST:
         return np.arange(count)
-    return np.sort(rng.choice(count, _MOST, replace=False)).astype(np.int64)
+    return np.sort(rng.choice(count, MOST, replace=False)).astype(np.int64)
 
 
 def _moments(standard: Standardised, rng: np.random.Generator) -> Iterator[_Moments]:
@@ -290,15 +275,15 @@ def _indicators(standard: Standardised, rng: np.random.Generator) -> _Indicators
 
 def _fourier(standard: Standardised, rng: np.random.Generator) -> _Fourier:
     whiten = _whitening(standard, rng)
-    distances = pdist(standard.at(standard.sample(_PAIRS, rng)) @ whiten)
+    distances = pdist(standard.at(standard.sample(1_000, rng)) @ whiten)
     apart = distances[distances > 0]
     length = float(np.median(apart)) if len(apart) else 1.0
-    frequencies = rng.standard_normal((KERNEL, whiten.shape[1])) @ whiten.T / length
-    phases = rng.uniform(0.0, 2.0 * np.pi, KERNEL)
+    frequencies = rng.standard_normal((MOST, whiten.shape[1])) @ whiten.T / length
+    phases = rng.uniform(0.0, 2.0 * np.pi, MOST)
     return _Fourier(frequencies.astype(np.float32), phases.astype(np.float32))
 
 
-def _whitening(standard: Standardised, rng: np.random.Generator) -> Float:
+def _whitening(standard: Standardised, rng: np.random.Generator, most: int = 500) -> Float:
     """W (D, D'), so that Wᵀu has nearly the covariance I.
 
     The correlations are shrunk towards zero by the share D/(D + S): with more parameters than
@@ -307,7 +292,7 @@ def _whitening(standard: Standardised, rng: np.random.Generator) -> Float:
     varying, count = standard.varying, len(standard.varying)
     chosen = np.zeros((len(standard.mean), count))
     chosen[varying, np.arange(count)] = 1.0
-    if count > _WHITENED:
+    if count > most:
         return chosen
     places = standard.sample(_SAMPLE, rng)
     u = standard.at(places)[:, varying]

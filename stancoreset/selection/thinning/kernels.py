@@ -3,12 +3,12 @@
 With K = L Lᵀ the rows of L are functions of the draws whose squared distance of expectations is the
 squared maximum mean discrepancy (w − v)ᵀ K (w − v). A Cholesky factor that always takes the draw
 next whose remainder is the largest (pivoted; Harbrecht, Peters & Schneider 2012) stops when nothing
-is left, or after `COLUMNS` columns, and needs one column of K for each.
+is left, or after `most` columns, and needs one column of K for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -17,18 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import as_numbers
 from stancoreset.errors import DataError
+from stancoreset.limits import ROUNDING, cuts
 
-__all__ = ["COLUMNS", "Gram", "Kernel", "gram_of"]
+__all__ = ["Gram", "Kernel", "gram_of"]
 
 Float = NDArray[np.float64]
 #: What `stancoreset.thin` takes as a kernel.
 Kernel: TypeAlias = "ArrayLike | Callable[[Float, Float], ArrayLike]"
-
-#: Largest number of columns of the factor, and of draws of which all pairs are evaluated.
-COLUMNS, DRAWS = 1_000, 20_000
-
-# Share of the trace that is rounding, and columns that are evaluated together, and checked.
-_ROUNDING, _TOGETHER, _CHECKED = 1e-12, 200, 20
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ class Gram:
     weights: Float = field(repr=False)
     columns: Callable[[NDArray[np.int64]], Float] = field(repr=False)
 
-    def factor(self) -> NDArray[np.float32]:
+    def factor(self, most: int = 1_000) -> NDArray[np.float32]:
         """L (S, r), with K ≈ L Lᵀ.
 
         Raises
@@ -60,10 +55,10 @@ class Gram:
             If K is not positive semi-definite.
         """
         left, trace = self.diagonal.copy(), float(self.diagonal.sum())
-        found = np.zeros((len(left), min(COLUMNS, len(left))))
+        found = np.zeros((len(left), min(most, len(left))))
         for rank in range(found.shape[1]):
             pivot = int(np.argmax(left))
-            if left[pivot] <= _ROUNDING * trace:
+            if left[pivot] <= ROUNDING * trace:
                 found = found[:, :rank]
                 break
             column = self.columns(np.array([pivot]))[:, 0]
@@ -73,9 +68,9 @@ class Gram:
         self._require_definite(found, left)
         return found.astype(np.float32)
 
-    def _require_definite(self, found: Float, left: Float) -> None:
+    def _require_definite(self, found: Float, left: Float, checked: int = 20) -> None:
         """Raise unless the remainder R of the factor may be one: |R_ij|² ≤ R_ii R_jj."""
-        some = np.linspace(0, len(left) - 1, min(_CHECKED, len(left))).astype(np.int64)
+        some = np.linspace(0, len(left) - 1, min(checked, len(left))).astype(np.int64)
         rest = self.columns(some) - found @ found[some].T
         slack = 1e-6 * float(self.diagonal.max())
         positive = np.maximum(left, 0.0)
@@ -94,7 +89,7 @@ class Gram:
         return max(0.0, squared) ** 0.5
 
 
-def gram_of(kernel: Any, draws: Float, weights: Float) -> Gram:
+def gram_of(kernel: Any, draws: Float, weights: Float, most: int = 20_000) -> Gram:
     """Check a kernel at draws (S, D) with weights (S,).
 
     Raises
@@ -104,9 +99,9 @@ def gram_of(kernel: Any, draws: Float, weights: Float) -> Gram:
     """
     count = len(draws)
     if callable(kernel):
-        if count > DRAWS:
+        if count > most:
             raise DataError(
-                f"kernel is a function, and there are {count:,} draws; expected at most {DRAWS:,}, "
+                f"kernel is a function, and there are {count:,} draws; expected at most {most:,}, "
                 "of which all pairs are evaluated: thin them before, with functions='moments'"
             )
 
@@ -125,7 +120,7 @@ def gram_of(kernel: Any, draws: Float, weights: Float) -> Gram:
             return np.asarray(matrix[:, places], dtype=np.float64)
 
     diagonal, mean = np.empty(count), np.zeros(count)
-    for places in _together(count):
+    for places in (np.arange(count)[cut] for cut in cuts(count, numbers=200)):
         block = columns(places)
         wrong = ~np.isfinite(block)
         if wrong.any():
@@ -140,11 +135,6 @@ def gram_of(kernel: Any, draws: Float, weights: Float) -> Gram:
             f"kernel is {diagonal.min():g} for a draw and itself; expected positive numbers"
         )
     return Gram(diagonal, mean, weights, columns)
-
-
-def _together(count: int) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, count, _TOGETHER):
-        yield np.arange(start, min(start + _TOGETHER, count))
 
 
 def _evaluated(kernel: Callable[[Float, Float], ArrayLike], x: Float, y: Float) -> Float:

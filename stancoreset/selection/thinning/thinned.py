@@ -24,6 +24,7 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import Chain, write_chain
 from stancoreset.errors import DataError, OptionError
+from stancoreset.policy import DEFAULT
 from stancoreset.posterior import (
     NamedPosterior,
     arviz,
@@ -53,12 +54,6 @@ ThinningMethod: TypeAlias = SolverName | Literal["distribution_iht"]
 Functions: TypeAlias = "str | ArrayLike | Sequence[Any]"
 
 _DEFAULT = "moments+quantiles+kernel"
-#: Numbers that Φ may hold: of more draws, fewer candidates are chosen.
-_NUMBERS = 50_000_000
-#: Largest size that is tried for a tolerance.
-_LARGEST = 1_000
-#: Version of Stan that CSV files name, where no engine is known.
-_STAN = (2, 37)
 #: Name of the error messages for the posterior that is thinned.
 _GIVEN = "given"
 
@@ -130,7 +125,7 @@ class Thinned:
         stats = arviz.sample_stats_of(self.posterior)
         write_chain(
             file,
-            Chain(model=name, engine="stancoreset", stan_version=_STAN, draws=self.size),
+            Chain(model=name, engine="stancoreset", draws=self.size),
             {key: values[0] for key, values in stats.items() if values.ndim == 2},
             {key: values.shape[2:] for key, values in draws.items()},
             [{key: values[0] for key, values in draws.items()}],
@@ -299,10 +294,14 @@ def _chosen(
 
 
 def _candidates(
-    weights: Float, possible: NDArray[np.intp], functions: int, seed: int
+    weights: Float,
+    possible: NDArray[np.intp],
+    functions: int,
+    seed: int,
+    numbers: int = DEFAULT.values_in_memory,
 ) -> NDArray[np.int64]:
     """Draws of positive weight: all, or as many as Φ has room for."""
-    room = max(1, _NUMBERS // functions)
+    room = max(1, numbers // functions)
     if len(possible) <= room:
         return possible.astype(np.int64)
     start = np.random.default_rng(seed).uniform()
@@ -317,10 +316,11 @@ def _solved(
     tol: float | None,
     method: ThinningMethod,
     seed: int,
+    most: int = 1_000,
 ) -> SolverResult:
     """Solve for the size, or for the first of increasing sizes that meets the tolerance."""
     scale = float(np.linalg.norm(target))
-    largest = min(phi.shape[1], _LARGEST if size is None else size)
+    largest = min(phi.shape[1], most if size is None else size)
     goal = 1e-7 if tol is None else tol / scale
     path = _sizes(largest) if tol is not None else [largest]
     tried: Iterable[SolverResult]

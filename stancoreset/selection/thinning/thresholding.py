@@ -22,12 +22,15 @@ __all__ = ["DISTRIBUTION_IHT", "thresholded"]
 
 #: The method's name.
 DISTRIBUTION_IHT: Final = "distribution_iht"
-# Doublings of a step after which it starts again from the first.
-_DOUBLINGS = 30
 
 
 def thresholded(
-    phi: NDArray[np.floating], target: NDArray[np.float64], size: int, *, max_iter: int = 400
+    phi: NDArray[np.floating],
+    target: NDArray[np.float64],
+    size: int,
+    *,
+    max_iter: int = 400,
+    doublings: int = 30,
 ) -> SolverResult:
     """Select at most `size` columns by `max_iter` steps of thresholding; their weights sum to one.
 
@@ -49,7 +52,7 @@ def thresholded(
         moved = -2.0 * mu * np.asarray(phi.T @ residual, dtype=np.float64)
         moved[support] += weights
         before, (support, weights) = support, project(moved, size, 1.0)
-        same = np.array_equal(support, before) and mu < first * 2.0**_DOUBLINGS
+        same = np.array_equal(support, before) and mu < first * 2.0**doublings
         mu = 2.0 * mu if same else first
     norm = float(np.linalg.norm(target))
     return SolverResult(
