@@ -31,7 +31,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import Element, InLoop, arguments, outcome
 from stancoreset.stan.weave.numbers import of_each, over_all, within
 from stancoreset.stan.weave.switches import negated
@@ -127,8 +127,7 @@ class _Cells:
             case n.Block() | n.If() if not loops or isinstance(s, n.Block):
                 return (n.with_parts(s, lambda body: self.statements(body, loops)),)
             case n.If(condition=condition, yes=yes, no=no):
-                if not all(map(self.outcome, increments(s))):
-                    raise DoesNotApplyError
+                need(all(map(self.outcome, increments(s))))
                 return (
                     *self.under(condition, yes, loops),
                     *(self.under(negated(condition), no, loops) if no is not None else ()),
@@ -150,13 +149,11 @@ class _Cells:
             s, inside = over_all(s, self.sizes[axis]), {**loops, s.name: axis}
             if not loops:
                 return self.outer(s, inside)
-            if has_own_break(s.body):  # which ends a row or column, not all cells
-                raise DoesNotApplyError
+            need(not has_own_break(s.body))  # which ends a row or column, not all cells
             return (self.loop(self.of_cell(_under(self.guards, s.body), inside), s),)
         if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
             return self.statements(parts, loops)
-        if not self.fixed(s):  # over what a cell holds, of y[, j, g]
-            raise DoesNotApplyError
+        need(self.fixed(s))  # over what a cell holds, of y[, j, g]
         return (replace(s, body=n.Block(self.statement(s.body, loops), line=s.line)),)
 
     def under(self, test: n.Expr, s: n.Stmt, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
@@ -273,8 +270,7 @@ class _Cells:
         """The cell's term, of a density of a row or column of a table."""
         ((name, axis),) = loops.items()
         free = self.number(1 - axis)
-        if self.slice(arguments(s)[0], loops) is None:
-            raise DoesNotApplyError
+        need(self.slice(arguments(s)[0], loops))
 
         def own(e: n.Expr) -> n.Expr | None:
             table = self.slice(e, loops)

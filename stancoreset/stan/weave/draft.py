@@ -16,12 +16,18 @@ from stancoreset.stan.weave.proven import Proven
 from stancoreset.stan.weave.switches import Dropped
 
 __all__ = [
-    "DoesNotApplyError", "Draft", "Entry", "OutOfTimeError", "Pass", "Rewriter", "through",
+    "DoesNotApplyError", "Draft", "Entry", "OutOfTimeError", "Pass", "Rewriter", "need", "through",
 ]  # fmt: skip
 
 
 class DoesNotApplyError(Exception):
     """What a pass rewrites does not have the form that it knows, and stays as it was."""
+
+
+def need(holds: object) -> None:
+    """Leave what is rewritten as it was, by a DoesNotApplyError, unless a condition holds."""
+    if not holds:
+        raise DoesNotApplyError
 
 
 class OutOfTimeError(WeaveError):

@@ -18,7 +18,7 @@ from stancoreset.stan.syntax import bare, declarations, with_statements
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element
 
 __all__ = ["without_left_selections"]
@@ -68,8 +68,7 @@ class _Placed(Rewriter):
             if text(e) == text(target):
                 return own
             if isinstance(e, n.Var):
-                if e.name not in self.known and self.lengths.get(e.name) != self.lengths[pointer]:
-                    raise DoesNotApplyError
+                need(e.name in self.known or self.lengths.get(e.name) == self.lengths[pointer])
                 return n.entry(e, place)
             match e:
                 case n.Index(base=n.Var() as base, indices=(n.Single(n.Var() as j),)):

@@ -33,7 +33,7 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import Element, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.slices import needed
@@ -194,14 +194,12 @@ class _Loop:
         self.counting = sources(pairs, wanted)
         # What the loop computes as it goes, inside or outside of it, stays in it.
         self.local = ({d.name for d in declarations([s])} | assigned_names(s)) - self.counting
-        if any(n.find_all(s, n.Break, n.Continue)):
-            raise DoesNotApplyError
+        need(not any(n.find_all(s, n.Break, n.Continue)))
         start = needed(before, self.counting)
         inner = (x.name for x in n.find_all(s, n.For, n.Decl))
         given = self.rows.known | {d.name for d in declarations(start)} | {*inner}
         given |= {x.name for x in n.find_all(start, n.For)}
-        if (self.counting | names_in(start)) - given:  # or declared outside
-            raise DoesNotApplyError
+        need(self.counting | names_in(start) <= given)  # or declared outside
         # loops that go on where others have ended leave some rows to those
         self.conditional = self.read_later(s, after) or not all(map(self.counts, start))
         # and terms of some rows of a segment leave the others to other terms
@@ -230,8 +228,7 @@ class _Loop:
             case n.Block(body=body):
                 return replace(s, body=tuple(self.numbering(x) for x in body))
             case n.If(condition=condition, yes=yes, no=no) if self.rows.slices(s):
-                if names_in(condition) - self.rows.known - self.counting - {*self.loops}:
-                    raise DoesNotApplyError
+                need(names_in(condition) <= self.rows.known | self.counting | {*self.loops})
                 outside, self.conditional = self.conditional, True
                 branches = self.numbering(yes), no and self.numbering(no)
                 self.conditional = outside
@@ -240,8 +237,7 @@ class _Loop:
                 return self.numbered(s)
         counted = assigned_names(s) & self.counting
         only = assigned_names(s) <= self.counting and not increments(s)
-        if self.rows.slices(s) or (counted and not only):
-            raise DoesNotApplyError
+        need(not self.rows.slices(s) and (only or not counted))
         return s if counted or self.counts(s) else n.Skip(line=s.line)
 
     def read_later(self, s: n.Stmt, after: Sequence[n.Stmt]) -> bool:
@@ -272,8 +268,7 @@ class _Loop:
         cut = first if first.single else self.rows.slice(arguments(s)[0])
         if cut is None or names_in(s) & self.local:
             raise DoesNotApplyError
-        if {x.bounds for x in slices} != {cut.bounds}:
-            raise DoesNotApplyError
+        need({x.bounds for x in slices} == {cut.bounds})
 
         def term(row: n.Var, own: dict[str, n.Expr]) -> n.Stmt:
             if cut.single:
@@ -283,8 +278,7 @@ class _Loop:
                 found = self.rows.slice(e)
                 if found is None:
                     return None
-                if any(names_in(i) & own.keys() for i in found.further):
-                    raise DoesNotApplyError
+                need(not any(names_in(i) & own.keys() for i in found.further))
                 indices = (n.Single(row), *found.further)
                 return n.Index(found.base, indices, type=e.type.element())
 
@@ -295,8 +289,7 @@ class _Loop:
     def passes(self, s: n.For) -> n.Stmt:
         """Numbers for the rows ``for (n in first[j]:last[j])``; a pass goes to `terms`."""
         own = {d.name for d in declarations([s])}
-        if names_in(s.body) & (self.local - own) or assigned_names(s.body) - own:
-            raise DoesNotApplyError
+        need(not names_in(s.body) & (self.local - own) and assigned_names(s.body) <= own)
         slices = self.rows.slices(s.body)
 
         def term(row: n.Var, names: dict[str, n.Expr]) -> n.Stmt:
@@ -314,15 +307,13 @@ class _Loop:
     ) -> n.Stmt:
         """The loop that numbers the rows of a segment; `term_of` gives the term of one row."""
         counts = {self.rows.counts[x.base.name] for x in slices}
-        if len(counts) != 1:
-            raise DoesNotApplyError
+        need(len(counts) == 1)
         size, row = n.integer(counts.pop()), n.integer(self.names.fresh("n"))
         numbers = {k: n.integers(self.names.fresh(f"{k}_of_row")) for k in self.loops}
         # A row in two segments gets -1, one in none 0; the declared bound then names the row.
         own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
         term = term_of(row, own)
-        if names_in(term) & (self.counting - self.rows.known):
-            raise DoesNotApplyError  # the position itself
+        need(not names_in(term) & (self.counting - self.rows.known))  # the position itself
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = n.ZERO if self.conditional else n.ONE
         size_of_all = n.SizedType("int", array=(size,))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from stancoreset.stan.syntax import bare, declarations, picks_one, rewritten, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element, InLoop, arguments, entry_of
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import UNARY
@@ -143,8 +143,7 @@ class _Cell:
             case n.Call(name=name, args=(table,)) if _FLAT.get(name) == _FLAT[self.flat]:
                 if table.type.rank == 2:
                     return self.of(table)
-        if isinstance(e, n.Var | n.Index):
-            raise DoesNotApplyError
+        need(not isinstance(e, n.Var | n.Index))
         return None
 
     def of(self, e: n.Expr) -> n.Expr:
@@ -163,8 +162,7 @@ class _Cell:
                 return replace(self, row=self.column, column=self.row).of(arg)
             case n.Call(name="rep_matrix", args=(v, *sizes)):
                 own, other = (self.row, self.column)[:: 1 if _upright(v) else -1]
-                if v.type.rank and text(sizes[0]) != other[1]:
-                    raise DoesNotApplyError
+                need(not v.type.rank or text(sizes[0]) == other[1])
                 return _turned_entry(v, own[0]) if v.type.rank else v
             case n.Call(name=name) if name not in UNARY:
                 raise DoesNotApplyError
@@ -186,14 +184,12 @@ class _Cell:
         self.check(e, 0 if first else -1, k)
         if e.type.base == "matrix" and not first:
             return n.Index(e, (n.All(), n.Single(k[0])), type=n.VECTOR)
-        if e.type.base != "matrix" and _upright(e) != first:
-            raise DoesNotApplyError
+        need(e.type.base == "matrix" or _upright(e) == first)
         return n.entry(e, k[0])
 
     def check(self, e: n.Var, axis: int, k: tuple[n.Var, str]) -> None:
         """The declared size of a table along one axis must be the count of `k`."""
-        if e.name not in self.declared or text(self.declared[e.name][axis]) != k[1]:
-            raise DoesNotApplyError
+        need(e.name in self.declared and text(self.declared[e.name][axis]) == k[1])
 
 
 def _turned_entry(v: n.Expr, k: n.Var) -> n.Expr:
