@@ -337,6 +337,7 @@ def test_the_passes_are_those_of_the_woven_program():
 def test_every_pass_has_a_fixture():
     parts = {
         "with_own_states": {"with_positions_found", "with_own_scratch"},
+        "with_rows_before": {"with_rows_before", "with_numbers_as_data"},
         "with_two_counts": {"with_counts_of_their_own"},
         "with_switches": {"without_sparse_products"},
     }

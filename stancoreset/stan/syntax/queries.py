@@ -18,6 +18,7 @@ __all__ = [
     "counted_to",
     "declarations",
     "derived",
+    "first_sizes",
     "from_first",
     "has_own_break",
     "increments",
@@ -131,6 +132,16 @@ def body_of(s: n.Stmt) -> tuple[n.Stmt, ...]:
 def declarations(*blocks: Iterable[n.Node]) -> list[n.Decl]:
     """All declarations below the nodes of `blocks`, in order."""
     return [d for block in blocks for d in n.find_all(block, n.Decl)]
+
+
+def first_sizes(program: n.Program) -> dict[str, str]:
+    """Variables that are declared with a data integer as first size."""
+    integers = program.integers
+    blocks = (
+        program.data, program.transformed_data, program.transformed_parameters, program.model,
+    )  # fmt: skip
+    firsts = {d.name: name_of(bare(d.size.dims[0])) for d in declarations(*blocks) if d.size.dims}
+    return {name: size for name, size in firsts.items() if size in integers}
 
 
 def constants(body: Iterable[n.Node]) -> dict[str, n.Decl]:

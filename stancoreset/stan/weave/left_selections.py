@@ -17,7 +17,6 @@ from dataclasses import replace
 from stancoreset.stan.syntax import bare, declarations, with_statements
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element
 
@@ -36,12 +35,10 @@ class _Placed(Rewriter):
     def __init__(self, program: n.Program) -> None:
         super().__init__(program)
         self.places: dict[tuple[str, str], n.Var] = {}
-        self.pointers = {d.name for d in program.known if d.type == n.INTS}
         given = (*program.known, *program.parameters)
         self.lengths = {d.name: text(d.size.dims[0]) for d in given if d.size.dims}
         local = declarations(program.transformed_parameters, program.model)
-        sizes = first_sizes(program)
-        self.sized = {d.name: sizes[d.name] for d in local if d.type.rank == 1 and d.name in sizes}
+        self.sized = {d.name for d in local if d.type.rank == 1} & self.sizes.keys()
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over all rows in place of ``mu[I] += …``; None for all else."""
@@ -53,7 +50,7 @@ class _Placed(Rewriter):
                 if pointer.name not in self.pointers:
                     return None
                 try:
-                    return self.loop(s, target, pointer.name, self.sized[v])
+                    return self.loop(s, target, pointer.name, self.sizes[v])
                 except DoesNotApplyError:
                     return None
         return None

@@ -72,7 +72,7 @@ class _Weights:
         self.rows = rows
         self.names = names
         functions = {f.name for f in draft.program.functions if f.body is not None}
-        self.statistics = Statistics(rows, draft.obs, names)
+        self.statistics = Statistics(rows, n.integer(draft.obs), names)
         self.hoist = self.statistics.hoist
         self.terms = Terms(rows, functions, self.statistics, names)
         self.log_lik = n.Var(names.log_lik, type=n.VECTOR)

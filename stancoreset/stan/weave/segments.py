@@ -25,6 +25,7 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     declarations,
+    first_sizes,
     increments,
     names_in,
     rewritten,
@@ -32,7 +33,6 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import Element, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
@@ -171,17 +171,17 @@ class _Split:
         return tuple(out)
 
 
+@dataclass(eq=False)
 class _Loop:
     """One loop over segments: its statements, taken apart."""
 
-    def __init__(self, rows: _RowData, names: Names) -> None:
-        self.rows = rows
-        self.names = names
-        self.loops: list[str] = []  # variables of the loops around a statement
-        self.conditional = False
-        self.numbers: list[n.Stmt] = []  # declarations of the numbers of rows
-        self.terms: list[n.Stmt] = []
-        self.local: set[str] = set()
+    rows: _RowData
+    names: Names
+    loops: list[str] = field(default_factory=list)  # variables of the loops around a statement
+    conditional: bool = False
+    numbers: list[n.Stmt] = field(default_factory=list)  # declarations of the numbers of rows
+    terms: list[n.Stmt] = field(default_factory=list)
+    local: set[str] = field(default_factory=set)
 
     def split(
         self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt], found: list[n.Stmt]

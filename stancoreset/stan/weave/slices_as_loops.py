@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import bare, declarations, picks_one, rewritten, unchained
+from stancoreset.stan.syntax import bare, picks_one, rewritten, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
@@ -34,13 +34,6 @@ def with_slices_as_loops(draft: Draft) -> Draft:
 
 class _Loops(Rewriter):
     """Puts loops in place of terms."""
-
-    def __init__(self, p: n.Program) -> None:
-        super().__init__(p)
-        blocks = p.known, p.parameters, p.transformed_parameters, p.model
-        found = declarations(*blocks)
-        names = [d.name for d in found]
-        self.declared = {d.name: d.size.dims for d in found if names.count(d.name) == 1}
 
     def statement(self, s: n.Node) -> n.Stmt | None:
         """The loop that stands for a term of many entries; None for all else."""
@@ -74,7 +67,7 @@ class _Loops(Rewriter):
             base = base.base
         if not isinstance(base, n.Var) or base.name not in self.declared:
             return None
-        return self.declared[base.name][-1]
+        return self.declared[base.name].size.dims[-1]
 
     # ---- slices ---------------------------------------------------------------------------
 
@@ -135,7 +128,7 @@ class _Cell:
     row: tuple[n.Var, str]
     column: tuple[n.Var, str]
     flat: str
-    declared: Mapping[str, tuple[n.Expr, ...]]
+    declared: Mapping[str, n.Decl]
 
     def of_flat(self, e: n.Expr) -> n.Expr | None:
         """The cell of ``to_vector(m)``; what is not made of a table has other entries."""
@@ -189,7 +182,7 @@ class _Cell:
 
     def check(self, e: n.Var, axis: int, k: tuple[n.Var, str]) -> None:
         """The declared size of a table along one axis must be the count of `k`."""
-        need(e.name in self.declared and text(self.declared[e.name][axis]) == k[1])
+        need(e.name in self.declared and text(self.declared[e.name].size.dims[axis]) == k[1])
 
 
 def _turned_entry(v: n.Expr, k: n.Var) -> n.Expr:

@@ -9,7 +9,7 @@ the loop that it was.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import (
     Names,
@@ -48,14 +48,14 @@ def vectorise(draft: Draft) -> Draft:
     return replace(draft.of(whole_program), vectorised=frozenset(whole.lifted))
 
 
+@dataclass(eq=False)
 class _Whole:
     """Finds the loops over rows; `lifted` are the user's statements that stood in them."""
 
-    def __init__(self, rows: Rows, count: n.Var, names: Names) -> None:
-        self.rows = rows
-        self.count = count
-        self.names = names
-        self.lifted: set[n.Stmt] = set()
+    rows: Rows
+    count: n.Var
+    names: Names
+    lifted: set[n.Stmt] = field(default_factory=set)
 
     def statements(self, body: Iterable[n.Stmt]) -> list[n.Stmt]:
         return [new for s in body for new in self.statement(s)]
@@ -72,7 +72,8 @@ class _Whole:
 
     def loop(self, s: n.For) -> list[n.Stmt]:
         """Statements that stand for a loop; itself, if one has no form known to be the same."""
-        lift, written = _Lift(s, self.rows, self.count, self.names), body_of(s.body)
+        written = body_of(s.body)
+        lift = _Lift(s.name, assigned_names(s.body), self.rows, self.count, self.names)
         found: list[n.Stmt] = []
         try:
             for b in written:
@@ -85,23 +86,25 @@ class _Whole:
         return found
 
 
+@dataclass(eq=False)
 class _Lift:
-    def __init__(self, s: n.For, rows: Rows, count: n.Var, names: Names) -> None:
-        self.loop = s.name
-        self.written = assigned_names(s.body)  # of which a row may read its own element alone
-        self.rows = rows
-        self.count = count
-        self.names = names
-        self.before: list[n.Stmt] = []  # what has to stand before the next statement
-        self.local: dict[str, n.Type] = {}  # variables of the loop's body, now vectors
-        self.filled: set[str] = set()  # vectors of which the body has assigned the row's element
+    """One loop over rows, as far as its statements are lifted."""
+
+    loop: str
+    written: set[str]  # of which a row may read its own element alone
+    rows: Rows
+    count: n.Var
+    names: Names
+    before: list[n.Stmt] = field(default_factory=list)  # has to stand before the next statement
+    local: set[str] = field(default_factory=set)  # variables of the loop's body, now vectors
+    filled: set[str] = field(default_factory=set)  # vectors whose row's element is assigned
 
     def statement(self, s: n.Stmt) -> n.Stmt:
         match s:
             case n.Decl(value=value) if s.type == n.REAL and value is not None:
                 e = self.entry(value)
                 need(e.type.rank and s.constraint.kind == "none")
-                self.local[s.name] = e.type
+                self.local.add(s.name)
                 return replace(s, size=n.SizedType("vector", sizes=(self.count,)), value=e)
             case n.Assign(target=n.Index(base=n.Var(type=n.VECTOR) as v, indices=(index,))):
                 need(index_name(index) == self.loop and v.name not in self.local)

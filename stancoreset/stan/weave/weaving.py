@@ -64,9 +64,8 @@ __all__ = ["STAGES", "Chain", "Entry", "Search", "Woven", "weave"]
 
 
 def with_rows_before(draft: Draft) -> Draft:
-    """Rows in segments, and rows selected on the left, have numbers and data of rows before."""
-    rows = without_left_selections(without_segments(draft))
-    return draft if rows is draft else with_numbers_as_data(rows)
+    """Rows, also those in segments and selected on the left, have numbers and data of rows before."""
+    return with_numbers_as_data(without_left_selections(without_segments(draft)))
 
 
 def with_own_states(draft: Draft) -> Draft:
@@ -183,7 +182,6 @@ STAGES: tuple[Chain, Search, Chain] = (
             in_long_form,
             with_own_scratch_of_cells,
             with_own_states,
-            with_numbers_as_data,
             with_two_counts,
             with_switches,
         ),
