@@ -30,6 +30,7 @@ __all__ = [
     "own_nodes",
     "part_of",
     "picks_one",
+    "renamed",
     "rewritten",
     "single",
     "sources",
@@ -191,6 +192,20 @@ def without_declarations(body: Iterable[n.Stmt], names: Container[str]) -> tuple
 def substituted(node: Any, names: Mapping[str, n.Expr]) -> Any:
     """`node` with expressions in place of variables."""
     return n.transform(node, lambda x: names.get(x.name) if isinstance(x, n.Var) else None)
+
+
+def renamed(body: Iterable[n.Stmt], names: Mapping[str, str]) -> tuple[n.Stmt, ...]:
+    """The statements with other names for variables, those that they declare included."""
+
+    def change(node: n.Node) -> n.Node | None:
+        match node:
+            case n.Var(name=name) if name in names:
+                return replace(node, name=names[name])
+            case n.Decl(name=name) | n.For(name=name) | n.ForEach(name=name) if name in names:
+                return n.transform(replace(node, name=names[name]), change)
+        return None
+
+    return tuple(n.transform(s, change) for s in body)
 
 
 def target_vars(e: n.Expr) -> list[n.Var]:

@@ -28,6 +28,7 @@ from stancoreset.stan.syntax import (
     bare,
     constants,
     names_in,
+    renamed,
     substituted,
     without_declarations,
 )
@@ -203,7 +204,9 @@ class _Inline:
                 size = n.transform(n.SizedType(a.type.base, sizes=(_length(a),)), self.shorter)
                 held.append(n.Decl(own.name, size, value=a))
                 names[p.name] = own
-        inner = (*held, *self.settled(self.renamed(body), names))
+        taken = {s.name for s in n.find_all(body, n.Decl, n.For, n.ForEach)} & self.names.used
+        body = renamed(body, {name: self.names.fresh(name) for name in sorted(taken)})
+        inner = (*held, *self.settled(body, names))
         value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
         kept = inner[:-1] if returns else inner
         return tuple(map(self.numbered, kept)), value
@@ -217,21 +220,6 @@ class _Inline:
         if isinstance(rows, n.Var) and rows.name in self.declared:
             return self.declared[rows.name].size.dims[0]
         return n.Call("size", (rows,), type=n.INT)
-
-    def renamed(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
-        """`body` with new names for its own variables where the program has such names."""
-        own = {s.name for s in n.find_all(body, n.Decl, n.For, n.ForEach)}
-        new = {name: self.names.fresh(name) for name in sorted(own & self.names.used)}
-
-        def change(node: n.Node) -> n.Node | None:
-            match node:
-                case n.Var(name=name) if name in new:
-                    return replace(node, name=new[name])
-                case n.Decl(name=name) | n.For(name=name) | n.ForEach(name=name) if name in new:
-                    return n.transform(replace(node, name=new[name]), change)
-            return None
-
-        return tuple(n.transform(s, change) for s in body)
 
     def settled(self, body: Sequence[n.Stmt], names: Mapping[str, n.Expr]) -> tuple[n.Stmt, ...]:
         """`body` with values for `names`, and for integers that are then the same as another."""

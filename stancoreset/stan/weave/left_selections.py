@@ -19,6 +19,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element
+from stancoreset.stan.weave.numbers import numbered_once, numbers_of_rows
 
 __all__ = ["without_left_selections"]
 
@@ -83,16 +84,11 @@ class _Placed(Rewriter):
         """The array of where each row stands among the selected; 0 if it does not."""
         size, chosen = n.integer(count), n.integers(pointer)
         places = n.integers(self.names.fresh(f"place_in_{pointer}"))
-        zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
         k = n.integer(self.names.fresh("k"))
         mine = n.entry(places, n.entry(chosen, k))
-        # A row that stands in it twice gets -1; the declared bound then names the row.
-        twice = n.Unary("-", n.ONE, type=n.INT)
-        value = n.Ternary(n.Binary(mine, "!=", n.ZERO, type=n.INT), twice, k, type=n.INT)
-        bounds = n.Constraint("bounds", lower=n.ZERO)
         self.found += [
-            n.Decl(places.name, n.SizedType("int", array=(size,)), bounds, zeros),
-            n.loop(k.name, n.call("size", chosen, kind=n.INT), n.Assign(mine, "=", value)),
+            numbers_of_rows(places, size, n.ZERO),
+            n.loop(k.name, n.call("size", chosen, kind=n.INT), numbered_once(mine, k)),
         ]
         self.places[pointer, count] = places
         return places

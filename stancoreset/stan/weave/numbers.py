@@ -42,7 +42,10 @@ from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.elements import outcome
 from stancoreset.stan.weave.integers import plain_sum, sum_of
 
-__all__ = ["of_each", "over_all", "with_numbers_as_data", "within"]
+__all__ = [
+    "differs", "numbered_once", "numbers_of_rows", "of_each", "over_all", "with_numbers_as_data",
+    "within",
+]  # fmt: skip
 
 Change = Callable[[n.Node], n.Node | None]
 
@@ -71,6 +74,26 @@ def within(place: n.Expr, size: n.Expr, s: n.Stmt) -> n.Stmt:
     for low, high in ((place, size), (n.ONE, place)):
         s = n.If(n.Binary(low, "<=", high, type=n.INT), s)
     return s
+
+
+def numbers_of_rows(v: n.Var, size: n.Expr, least: n.Expr, line: int = 0) -> n.Decl:
+    """The declaration of a number for each row, 0 until it has one.
+
+    Where rows have several numbers, or none and `least` is 1, the declared bound names the row.
+    """
+    bounds, zeros = n.Constraint("bounds", lower=least), n.call("rep_array", n.ZERO, size)
+    return n.Decl(v.name, n.SizedType("int", array=(size,)), bounds, zeros, line=line)
+
+
+def differs(number: n.Expr) -> n.Expr:
+    """``number != 0``"""
+    return n.Binary(number, "!=", n.ZERO, type=n.INT)
+
+
+def numbered_once(number: n.Expr, value: n.Expr) -> n.Stmt:
+    """``number = number != 0 ? -1 : value;``"""
+    twice = n.Unary("-", n.ONE, type=n.INT)
+    return n.Assign(number, "=", n.Ternary(differs(number), twice, value, type=n.INT))
 
 
 class _Carry(Rewriter):

@@ -36,6 +36,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import Element, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
+from stancoreset.stan.weave.numbers import differs, numbered_once, numbers_of_rows
 from stancoreset.stan.weave.slices import needed
 
 __all__ = ["segmented", "without_segments"]
@@ -310,21 +311,16 @@ class _Loop:
         need(len(counts) == 1)
         size, row = n.integer(counts.pop()), n.integer(self.names.fresh("n"))
         numbers = {k: n.integers(self.names.fresh(f"{k}_of_row")) for k in self.loops}
-        # A row in two segments gets -1, one in none 0; the declared bound then names the row.
         own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
         term = term_of(row, own)
         need(not names_in(term) & (self.counting - self.rows.known))  # the position itself
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = n.ZERO if self.conditional else n.ONE
-        size_of_all = n.SizedType("int", array=(size,))
-        zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
-        for number in numbers.values():
-            bounds = n.Constraint("bounds", lower=lowest)
-            self.numbers.append(n.Decl(number.name, size_of_all, bounds, zeros, line=line))
+        self.numbers += (numbers_of_rows(v, size, lowest, line) for v in numbers.values())
         if self.conditional or not used:
-            term = n.If(_differs(next(iter(own.values()))), term, line=line)
+            term = n.If(differs(next(iter(own.values()))), term, line=line)
         self.terms.append(n.loop(row.name, size, term, line=line))
-        body = n.Block(tuple(_numbered(number, n.integer(k)) for k, number in own.items()))
+        body = n.Block(tuple(numbered_once(number, n.integer(k)) for k, number in own.items()))
         return n.For(row.name, lower, upper, body, line=line)
 
 
@@ -345,14 +341,3 @@ def _set_anew(s: n.Stmt) -> set[str]:
         case n.Assign(target=n.Var(name=name), op="=", value=value):
             return {name} - names_in(value)
     return set()
-
-
-def _differs(number: n.Expr) -> n.Expr:
-    """``number != 0``"""
-    return n.Binary(number, "!=", n.ZERO, type=n.INT)
-
-
-def _numbered(number: n.Expr, value: n.Expr) -> n.Stmt:
-    """``number = number != 0 ? -1 : value;``"""
-    twice = n.Unary("-", n.ONE, type=n.INT)
-    return n.Assign(number, "=", n.Ternary(_differs(number), twice, value, type=n.INT))

@@ -20,7 +20,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import reduce
+from itertools import chain, combinations
 from pathlib import Path
 from time import monotonic
 
@@ -63,31 +64,9 @@ from stancoreset.stan.weave.vectorise import vectorise
 __all__ = ["STAGES", "Chain", "Entry", "Search", "Woven", "weave"]
 
 
-def with_rows_before(draft: Draft) -> Draft:
-    """Rows, also those in segments and selected on the left, have numbers and data of rows before."""
-    return with_numbers_as_data(without_left_selections(without_segments(draft)))
-
-
-def with_own_states(draft: Draft) -> Draft:
-    """Rows begin with positions and scratch containers of their own."""
-    return with_own_scratch(with_positions_found(draft))
-
-
-def with_own_scratch_of_cells(draft: Draft) -> Draft:
-    """Cells of tables begin with scratch containers of their own."""
-    cells = in_long_form(draft)
-    return draft if cells is draft else with_own_scratch(cells)
-
-
 def with_switches(draft: Draft) -> Draft:
     """Branches that the data choose may be left out; sparse designs become dense."""
     return replace(without_sparse_products(draft), switches=True)
-
-
-def with_two_counts(draft: Draft) -> Draft:
-    """The two elements of an array count rows, as in rstanarm's programs."""
-    own = with_counts_of_their_own(draft)
-    return draft if own is draft else with_switches(own)
 
 
 def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
@@ -117,18 +96,18 @@ class Search:
     """Readings of a draft, in the order in which they are tried.
 
     The draft changed by `first`, and the draft as it stands; then, for each of the `spellings`,
-    which build on each other, what it makes of the draft, and that read in one way more, by each of
-    the `readings`. What a pass leaves as it was is not tried again.
+    which build on each other, what it makes of the draft, and that read in one way more, by the
+    passes of each of the `readings`. What these leave as it was is not tried again.
     """
 
     first: Pass
     spellings: tuple[Pass, ...]
-    readings: tuple[Pass, ...]
+    readings: tuple[tuple[Pass, ...], ...]
 
     @property
     def passes(self) -> tuple[Pass, ...]:
         """All passes, in order."""
-        return (self.first, *self.spellings, *self.readings)
+        return (self.first, *self.spellings, *chain.from_iterable(self.readings))
 
     def drafts(self, draft: Draft) -> Iterator[Draft]:
         """Give the readings to try."""
@@ -140,7 +119,7 @@ class Search:
             if spelled is not draft:
                 yield spelled
             for read in self.readings:
-                reading = read(spelled)
+                reading = reduce(lambda d, step: step(d), read, spelled)
                 if reading is not spelled:
                     yield reading
 
@@ -178,12 +157,10 @@ STAGES: tuple[Chain, Search, Chain] = (
             with_values_at_their_places,
         ),
         readings=(
-            with_rows_before,
-            in_long_form,
-            with_own_scratch_of_cells,
-            with_own_states,
-            with_two_counts,
-            with_switches,
+            (without_segments, without_left_selections, with_numbers_as_data),
+            (in_long_form,),
+            (in_long_form, with_positions_found, with_own_scratch),
+            (with_counts_of_their_own, with_switches),
         ),
     ),
     Chain((spread, freeze, vectorise, separate, one_row, reach)),
