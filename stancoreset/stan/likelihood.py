@@ -86,8 +86,6 @@ _LAST_IS_COVARIANCE = frozenset(
 )
 # Densities whose last argument has the sum one.
 _OF_SIMPLEX = frozenset({"categorical", "multinomial"})
-# Largest number of coordinates of ψ for each element of the parameters.
-_MANY = 2
 _REALS = ("real", "vector", "row_vector", "matrix")
 
 
@@ -160,10 +158,12 @@ def likelihood_of(
     return cut.lifted(behind)[0].made(behind)
 
 
-def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[str]:
+def too_large(
+    weighted: WeightedProgram, data: Mapping[str, Any], times: float = 2.0
+) -> frozenset[str]:
     """Variables that belong behind the cut because of their size: ψ has other coordinates then.
 
-    ψ may have twice as many coordinates as there are parameters. While it has more, the cut is
+    ψ may have so many `times` the coordinates of the parameters. While it has more, the cut is
     moved inwards from its largest variable, such as the predictor of every cell of a table. Sizes
     that the `data` do not tell by simple expressions are left as they are.
 
@@ -182,7 +182,7 @@ def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[s
     tree = weighted.program.tree
     scope = Scope(data, tree.transformed_data)
     parameters = {d.name for d in tree.parameters}
-    most = _MANY * parameter_count(weighted, data)
+    most = times * parameter_count(weighted, data)
     behind: frozenset[str] = frozenset()
     while True:
         found = _Cut(weighted, tree).lifted(behind)[0].found(behind)

@@ -48,12 +48,6 @@ __all__ = [
 ]
 
 Rows = slice | ArrayLike
-# Up to so many rows, groups may have one each by chance.
-_FEW = 5
-# Share of rows without another of their group, beyond which a parameter belongs to one row.
-_ALONE = 0.9
-# Groups for each row beyond which the rows are taken for a part of the data.
-_PART = 2
 
 
 @runtime_checkable
@@ -184,11 +178,14 @@ class WeightedProgram:
                     "are"
                 )
 
-    def require_groups(self, data: Mapping[str, Any]) -> None:
+    def require_groups(
+        self, data: Mapping[str, Any], few: int = 5, lonely: float = 0.9, most: float = 2.0
+    ) -> None:
         """Refuse groups that do not exist, and those of one row each, or nearly so.
 
         A DataError names the groups. Where every row has a group of its own, it has a parameter of
-        its own; rows with weights are not all of the data, and may be of different groups.
+        its own; so it is if a share of more than `lonely` has. Rows with weights are not all of the
+        data, nor are those with `most` groups for each; a `few` may be alone by chance.
         """
         self.require_known_groups(data)
         n_obs = self.n_obs(data)
@@ -196,12 +193,12 @@ class WeightedProgram:
             return
         sizes = set().union(*(names_in(d.size) for d in self.program.tree.parameters))
         for name, count in self.levels.items():
-            if count not in sizes or n_obs <= _FEW:
+            if count not in sizes or n_obs <= few:
                 continue
-            if not _ALONE * n_obs < data[count] <= _PART * n_obs:
+            if not lonely * n_obs < data[count] <= most * n_obs:
                 continue
             alone = int(np.sum(np.unique(data[name], return_counts=True)[1] == 1))
-            if alone > _ALONE * n_obs:
+            if alone > lonely * n_obs:
                 rows = "each of the" if alone == n_obs else f"{alone} of the"
                 raise DataError(
                     f"{name} gives {rows} {n_obs} rows a group of its own ({count} = "

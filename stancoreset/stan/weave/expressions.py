@@ -639,7 +639,7 @@ class Rows:
             return coupled(f"the density `{name}` is not supported")
         if known.glm is not None:
             return self.glm(name, args, values)
-        stat = NONE
+        stat: int = NONE
         for position, (arg, dep) in enumerate(zip(args, values, strict=True)):
             extra = arg.type.rank - known.rank(position)
             what = "the outcome" if position == 0 else f"argument `{short(arg)}`"
@@ -697,7 +697,7 @@ class Rows:
         glm = density(name).glm  # type: ignore[union-attr]
         assert glm is not None
         roles = ("y", *glm.args)
-        stat = NONE
+        stat: int = NONE
         for role, arg, dep in zip(roles, args, values, strict=True):
             rank = arg.type.rank
             stat = max(stat, dep.stat)

@@ -43,7 +43,6 @@ __all__ = ["called", "without_densities", "without_partial_sums"]
 
 _Call = n.Call | n.VoidCall
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
-_DEEPEST = 5  # calls within calls
 
 
 def without_partial_sums(draft: Draft) -> Draft:
@@ -54,11 +53,11 @@ def without_partial_sums(draft: Draft) -> Draft:
     return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
-def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
+def without_densities(draft: Draft, *, in_loops: bool = True, deepest: int = 5) -> Draft:
     """The program's own functions of log densities and increments are written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
-    through a deep chain of calls, as a recursion is; and one in a loop, unless `in_loops`.
+    through more than `deepest` calls, as a recursion is; and one in a loop, unless `in_loops`.
     """
     adding = {
         f.name
@@ -66,7 +65,7 @@ def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
         if f.body is not None and (_adds(f.body) or _of_containers(f))
     }
     program = _with_calls(draft.program, adding)
-    for _ in range(_DEEPEST):
+    for _ in range(deepest):
         found = _written_out(program, lambda call: call.name in adding, in_loops=in_loops)
         if found is program:
             break

@@ -165,8 +165,6 @@ STAGES: tuple[Chain, Search, Chain] = (
     ),
     Chain((spread, freeze, vectorise, separate, one_row, reach)),
 )
-#: Seconds for which readings are tried: every program is woven or refused within 20 seconds.
-SECONDS = 12.0
 
 
 def weave(
@@ -175,6 +173,7 @@ def weave(
     *,
     include_paths: Sequence[str | Path] = (),
     filename: str = "model.stan",
+    seconds: float = 12.0,
 ) -> Woven:
     """Weight every observation's contribution to the log density of a Stan program.
 
@@ -191,6 +190,8 @@ def weave(
         Folders in which ``#include`` looks.
     filename : str, optional
         Name used in Stan's messages.
+    seconds : float, optional
+        For which readings are tried.
 
     Returns
     -------
@@ -216,7 +217,7 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = Draft(program, until=monotonic() + SECONDS)
+    draft = Draft(program, until=monotonic() + seconds)
     try:
         return _found(draft, obs)
     except StancoresetError:
