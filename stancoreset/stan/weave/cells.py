@@ -135,11 +135,7 @@ class _Cells:
             case n.For():
                 return self.inside_loop(s, loops)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:
-                one = self.of_one_column(s, loops)
-                if one is not None:
-                    return self.statement(one, loops)
-                guards = [self.of_cell(test, loops) for test in self.guards]
-                return (self.loop(_under(guards, self.entry(s, loops)), s),)
+                return self.statement(self.of_one_column(s, loops) or self.each(s, loops), loops)
         raise DoesNotApplyError
 
     def inside_loop(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
@@ -266,24 +262,14 @@ class _Cells:
             self.others[key] = (other, place)
         return _within(n.entry(self.others[key][0], self.cell), inner, e.type)
 
-    def entry(self, s: n.Increment, loops: dict[str, int]) -> n.Stmt:
-        """The cell's term, of a density of a row or column of a table."""
-        ((name, axis),) = loops.items()
-        free = self.number(1 - axis)
+    def each(self, s: n.Increment, loops: dict[str, int]) -> n.For:
+        """A density of a row or column of a table, ``y[i] ~ …``, as a loop over its cells."""
+        ((_, axis),) = loops.items()
         need(self.slice(arguments(s)[0], loops))
-
-        def own(e: n.Expr) -> n.Expr | None:
-            table = self.slice(e, loops)
-            if table is not None:
-                assert isinstance(e, n.Index)
-                return _within(self.value(table), e.indices[2:], e.type.element())
-            entry = InLoop(free).of(e)
-            return entry and substituted(entry, {name: self.number(axis)})
-
-        def whole(e: n.Expr) -> bool:
-            return bool(names_in(e) & self.tables.keys())
-
-        return Element(own, {name: self.number(axis)}, whole).statement(s)
+        j = n.integer(self.names.fresh("j"))
+        one = Element(InLoop(j).of, whole=lambda e: bool(names_in(e) & self.tables.keys()))
+        size = n.integer(self.sizes[1 - axis])
+        return n.For(j.name, n.ONE, size, one.statement(s), line=s.line)
 
     def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
         """The table of ``y[i]``, ``y[, j]`` or ``y[, j, g]``, in the loop over i or j."""
