@@ -37,8 +37,6 @@ from stancoreset.stan.shifts import Shift, Shifted, Shifts, indexed, is_free, re
 from stancoreset.stan.syntax import Names, bare, printer, substituted
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Centring", "Effects", "centring"]
-
 Float = NDArray[np.float64]
 
 # Types of effects that a factor of a type may scale, so that a quotient undoes the product.

@@ -45,16 +45,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import filtered, needed, suffix
 from stancoreset.stan.weighted import WeightedProgram
 
-__all__ = [
-    "Likelihood",
-    "likelihood_of",
-    "may_be_infinite",
-    "not_lifted",
-    "parameter_count",
-    "parameters_read",
-    "too_large",
-]
-
 # Functions whose values are no free coordinates: a bounded range, or entries that are always zero.
 _CURVED = frozenset(
     {
@@ -137,7 +127,7 @@ def likelihood_of(
 
     Examples
     --------
-    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> from stancoreset.stan import StanProgram, weighted_program
     >>> code = '''
     ... data { int<lower=0> N; array[N] int<lower=1, upper=3> g; vector[N] y;
     ...        vector<lower=0>[N] weights; }
@@ -167,7 +157,7 @@ def too_large(
     moved inwards from its largest variable, such as the predictor of every cell of a table. Sizes
     that the `data` do not tell by simple expressions are left as they are.
 
-    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> from stancoreset.stan import StanProgram, weighted_program
     >>> code = '''
     ... data { int<lower=0> N; int C; int K; array[N] int cell; matrix[C, K] X; vector[N] y;
     ...        vector<lower=0>[N] weights; }
@@ -198,7 +188,7 @@ def too_large(
 def parameter_count(weighted: WeightedProgram, data: Mapping[str, Any]) -> int:
     """Number of the parameters' elements, as far as the `data` tell it by simple expressions.
 
-    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
     >>> logistic = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> parameter_count(logistic, {"D": 5})
     6
@@ -216,7 +206,7 @@ def _elements(decl: n.Decl, scope: Scope) -> int:
 def parameters_read(weighted: WeightedProgram) -> frozenset[str]:
     """The parameters that the rows' terms are computed from, and not the prior's alone.
 
-    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> from stancoreset.stan import StanProgram, weighted_program
     >>> code = '''
     ... data { int<lower=0> N; vector[N] y; vector<lower=0>[N] weights; }
     ... parameters { real a; real<lower=0> tau; }

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Shift", "Shifted", "Shifts", "indexed", "is_free", "regression"]
-
 Float = NDArray[np.float64]
 
 #: Matrices A, kinds of effects × elements of φ, by the effects' number and φ's name.

@@ -30,22 +30,9 @@ from stancoreset.stan.data import DataSource, Value, check_data, raw_data
 from stancoreset.stan.syntax import (
     StanProgram,
     names_in,
-    stan_model_names,
-    stan_model_path,
-    without_comments,
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Table, levels, optional, segmented
-
-__all__ = [
-    "RowStore",
-    "StanProgram",
-    "WeightedProgram",
-    "stan_model_names",
-    "stan_model_path",
-    "weighted_program",
-    "without_comments",
-]
 
 Rows = slice | ArrayLike
 
@@ -85,6 +72,7 @@ class WeightedProgram:
 
     Examples
     --------
+    >>> from stancoreset.stan import stan_model_path
     >>> weighted = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> weighted.obs, dict(weighted.rows)
     ('N', {'X': 0, 'y': 0})
@@ -441,6 +429,7 @@ def weighted_program(program: StanProgram, obs: str | None = None) -> WeightedPr
     If the program does not meet the contract, a ProgramError names the variable and its line and
     says what to write.
 
+    >>> from stancoreset.stan import stan_model_path
     >>> weighted_program(StanProgram.from_file(stan_model_path("gaussian_mean"))).obs
     'N'
     """

@@ -23,9 +23,9 @@ from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection import Coreset, Expansion, control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
 from stancoreset.selection.taylor import project_taylor
+from stancoreset.stan import StanProgram, weighted_program
 from stancoreset.stan.control import add_control
 from stancoreset.stan.transforms.bijectors import has_ilr_simplex
-from stancoreset.stan.weighted import StanProgram, weighted_program
 
 QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 500, "show_progress": False}
 

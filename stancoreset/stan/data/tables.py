@@ -25,15 +25,6 @@ from stancoreset.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "FORMATS",
-    "READABLE",
-    "ArrowTable",
-    "Format",
-    "TableFile",
-    "reading_table",
-    "require_different",
-]
 
 #: How a file holds columns.
 Format: TypeAlias = Literal["csv", "arrow", "parquet", "json", "npz"]

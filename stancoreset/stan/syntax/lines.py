@@ -15,8 +15,6 @@ from pathlib import Path
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
 
-__all__ = ["source_lines"]
-
 _WORD = re.compile(
     r"""(?P<skip>//[^\n]*|/\*.*?\*/)
       | (?P<include>\#include[ \t]*(?P<file><[^>\n]*>|"[^"\n]*"|[^\s/]+))

@@ -20,9 +20,6 @@ from stancoreset.stan.syntax.lines import source_lines
 from stancoreset.stan.syntax.nodes import Program
 from stancoreset.stan.syntax.queries import picks_one
 
-__all__ = ["Program", "parse", "parse_tree"]
-
-
 OPERATORS = {
     "Plus": "+", "Minus": "-", "Times": "*", "Divide": "/", "IntDivide": "%/%",
     "Modulo": "%", "LDivide": "\\", "EltTimes": ".*", "EltDivide": "./", "Pow": "^",

@@ -8,8 +8,6 @@ from typing import Any
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax.queries import body_of
 
-__all__ = ["block_lines", "expression", "program", "program_lines", "statement", "statements"]
-
 _INDENT = "  "
 
 #: Binding strength of Stan's operators (reference manual, "Operator precedence"); atoms have none.

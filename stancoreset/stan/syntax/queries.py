@@ -9,40 +9,6 @@ from typing import Any
 
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = [
-    "assigned_names",
-    "assignments",
-    "bare",
-    "body_of",
-    "constants",
-    "counted_to",
-    "declarations",
-    "derived",
-    "first_sizes",
-    "from_first",
-    "has_own_break",
-    "increments",
-    "index_name",
-    "indexed_name",
-    "name_of",
-    "names_in",
-    "outside_indices",
-    "own_nodes",
-    "part_of",
-    "picks_one",
-    "renamed",
-    "rewritten",
-    "single",
-    "sources",
-    "substituted",
-    "target_vars",
-    "times_assigned",
-    "values_in",
-    "with_blocks",
-    "with_statements",
-    "without_declarations",
-]
-
 _SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}
 
 

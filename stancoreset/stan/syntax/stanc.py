@@ -19,16 +19,6 @@ from pathlib import Path
 from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
 from stancoreset.files import temporary_folder
 
-__all__ = [
-    "auto_format",
-    "canonical",
-    "check",
-    "decorated_ast",
-    "find_stanc",
-    "is_canonical",
-    "version",
-]
-
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
 _HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
 _OLD_ARRAYS = (

@@ -18,8 +18,6 @@ from scipy.special import log_expit, softmax
 
 from stancoreset.stan.transforms.arrays import stack_columns, unstack_columns
 
-__all__ = ["Bijector", "bijector", "has_ilr_simplex"]
-
 Float = NDArray[np.float64]
 Shape = tuple[int, ...]
 

@@ -26,8 +26,6 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft, Rewriter
 
-__all__ = ["with_groups_filled_by_group"]
-
 
 def with_groups_filled_by_group(draft: Draft) -> Draft:
     """A loop over groups stands before a loop over rows that fills what groups have."""

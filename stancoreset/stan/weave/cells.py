@@ -36,8 +36,6 @@ from stancoreset.stan.weave.elements import Element, InLoop, arguments, outcome
 from stancoreset.stan.weave.numbers import of_each, over_all, within
 from stancoreset.stan.weave.switches import negated
 
-__all__ = ["in_long_form", "sizes_of_cells"]
-
 Part = TypeVar("Part", n.Stmt, n.Expr)
 
 

@@ -43,18 +43,6 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.library import FILLED, density, density_of
 from stancoreset.stan.weave.outcome_statistics import outcomes
 
-__all__ = [
-    "candidates",
-    "data_dependences",
-    "declared",
-    "growing_parameters",
-    "merged",
-    "optional",
-    "shared_counts",
-    "with_count",
-    "without_rows",
-]
-
 
 def candidates(program: n.Program) -> tuple[str, ...]:
     """Data integers that size a dimension of some data variable, in order of declaration."""

@@ -31,8 +31,6 @@ from typing import Literal
 
 from stancoreset.stan.weave.advice import IN_A_LOOP
 
-__all__ = ["COUNT", "FREE", "SUM", "UNSET", "Dep", "coupled", "join", "row", "rowwise"]
-
 Kind = Literal["unset", "free", "count", "rowwise", "row", "sum", "coupled"]
 
 

@@ -16,10 +16,6 @@ from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.proven import Proven
 from stancoreset.stan.weave.switches import Dropped
 
-__all__ = [
-    "DoesNotApplyError", "Draft", "Entry", "OutOfTimeError", "Pass", "Rewriter", "need", "through",
-]  # fmt: skip
-
 
 class DoesNotApplyError(Exception):
     """What a pass rewrites does not have the form that it knows, and stays as it was."""

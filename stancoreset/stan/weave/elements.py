@@ -11,8 +11,6 @@ from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.library import UNARY, density, density_of
 
-__all__ = ["Element", "InLoop", "arguments", "entry_of", "outcome"]
-
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
 }  # fmt: skip

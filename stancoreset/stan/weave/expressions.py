@@ -41,9 +41,6 @@ from stancoreset.stan.weave.library import (
     suffix,
 )
 
-__all__ = ["Rows", "matrix_of", "short"]
-
-
 _SERIES = {
     "cumulative_sum", "reverse", "sort_asc", "sort_desc", "sort_indices_asc",
     "sort_indices_desc", "rank",

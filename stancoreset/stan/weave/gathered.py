@@ -32,8 +32,6 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft, Rewriter
 
-__all__ = ["with_selected_data_in_place"]
-
 _SIZES = ("size", "num_elements", "rows")
 
 

@@ -39,8 +39,6 @@ from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import THREADED, normalised_name, suffix
 from stancoreset.stan.weave.sampling import density_call
 
-__all__ = ["called", "without_densities", "without_partial_sums"]
-
 _Call = n.Call | n.VoidCall
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 

@@ -21,8 +21,6 @@ from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, nee
 from stancoreset.stan.weave.elements import Element
 from stancoreset.stan.weave.numbers import numbered_once, numbers_of_rows
 
-__all__ = ["without_left_selections"]
-
 
 def without_left_selections(draft: Draft) -> Draft:
     """Loops over all rows stand in place of assignments to selected rows."""

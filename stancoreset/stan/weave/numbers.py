@@ -42,11 +42,6 @@ from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.elements import outcome
 from stancoreset.stan.weave.integers import plain_sum, sum_of
 
-__all__ = [
-    "differs", "numbered_once", "numbers_of_rows", "of_each", "over_all", "with_numbers_as_data",
-    "within",
-]  # fmt: skip
-
 Change = Callable[[n.Node], n.Node | None]
 
 

@@ -26,8 +26,6 @@ from stancoreset.stan.weave.statistics import Statistics
 from stancoreset.stan.weave.switches import Dropped, negated
 from stancoreset.stan.weave.terms import Terms
 
-__all__ = ["one_row"]
-
 Both = tuple[Statements, Statements]
 _ROLES = {
     "prior": "prior", "jacobian": "jacobian", "rows": "likelihood", "row": "likelihood",

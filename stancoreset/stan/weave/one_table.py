@@ -23,8 +23,6 @@ from stancoreset.stan.weave.counts import optional
 from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.table import Column, Table
 
-__all__ = ["in_one_table"]
-
 
 def in_one_table(draft: Draft, along: Callable[[Draft], Woven]) -> Woven:
     """The program woven along all of its counts; `along` weaves it along one."""

@@ -22,8 +22,6 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 
-__all__ = ["with_own_scratch"]
-
 
 def with_own_scratch(draft: Draft) -> Draft:
     """Scratch containers stand inside loops over rows; checks reject a row that reads another's."""

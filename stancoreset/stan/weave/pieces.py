@@ -18,8 +18,6 @@ from stancoreset.stan.weave.library import density_of
 from stancoreset.stan.weave.proven import Piece
 from stancoreset.stan.weave.sampling import density_call, is_literal
 
-__all__ = ["Pieces", "because", "refuse", "scaled"]
-
 
 def because(what: str, why: str) -> str:
     """``what: why``, or `what` alone where no reason is known."""

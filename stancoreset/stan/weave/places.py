@@ -39,8 +39,6 @@ from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
 from stancoreset.stan.weave.elements import Element, InLoop
 from stancoreset.stan.weave.integers import reduced_sum
 
-__all__ = ["with_values_at_their_places"]
-
 #: The number of a row, in the values of all rows.
 _ROW = n.integer("row of a value")
 Values = dict[str, n.Expr]

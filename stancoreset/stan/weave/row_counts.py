@@ -17,8 +17,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.draft import Draft, Rewriter
 
-__all__ = ["with_row_counts_summed"]
-
 
 def with_row_counts_summed(draft: Draft) -> Draft:
     """Sums over rows stand in the target for numbers of rows of a kind."""

@@ -39,8 +39,6 @@ from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.numbers import differs, numbered_once, numbers_of_rows
 from stancoreset.stan.weave.slices import needed
 
-__all__ = ["segmented", "without_segments"]
-
 _KEPT = n.Tilde | n.TargetAdd | n.VoidCall | n.Message
 
 

@@ -42,8 +42,6 @@ from stancoreset.stan.weave.pieces import refuse
 from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow
 
-__all__ = ["spread"]
-
 
 def spread(draft: Draft) -> Draft:
     """Densities of selected rows become loops over all rows."""

@@ -55,8 +55,6 @@ from stancoreset.stan.weave.scratch import found_by_rows
 from stancoreset.stan.weave.switches import Dropped, by_switch
 from stancoreset.stan.weave.writes import after_write
 
-__all__ = ["Flow", "NoLikelihoodError", "separate"]
-
 Parts = tuple[Proven, ...]
 
 

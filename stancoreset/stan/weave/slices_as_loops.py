@@ -22,8 +22,6 @@ from stancoreset.stan.weave.elements import Element, InLoop, arguments, entry_of
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import UNARY
 
-__all__ = ["with_slices_as_loops"]
-
 
 def with_slices_as_loops(draft: Draft) -> Draft:
     """A loop over its entries stands in place of each univariate density of a slice of data."""

@@ -10,8 +10,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import BLOCKS, FILLED
 
-__all__ = ["Statistics"]
-
 
 @dataclass(eq=False)
 class Statistics:

@@ -18,8 +18,6 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.outcome_statistics import outcomes
 
-__all__ = ["Dropped", "by_switch", "checks", "negated", "refuse_lost_outcomes"]
-
 
 @dataclass(frozen=True)
 class Dropped:

@@ -22,9 +22,6 @@ from stancoreset.stan.weave.proven import Piece, Statements
 from stancoreset.stan.weave.sampling import truncated
 from stancoreset.stan.weave.statistics import Statistics
 
-__all__ = ["Terms"]
-
-
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
 _OVER_ROWS = "a sum over observations"
 

@@ -31,8 +31,6 @@ from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import UNARY, suffix
 
-__all__ = ["vectorise"]
-
 _VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
 _DOTTED = {"*": ".*", "/": "./", "^": ".^"}
 

@@ -36,7 +36,7 @@ from stancoreset.stan.weave.by_group import with_groups_filled_by_group
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
-from stancoreset.stan.weave.draft import Draft, Entry, OutOfTimeError, Pass, through
+from stancoreset.stan.weave.draft import Draft, OutOfTimeError, Pass, through
 from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.gathered import with_selected_data_in_place
 from stancoreset.stan.weave.hoisted import with_values_hoisted
@@ -60,8 +60,6 @@ from stancoreset.stan.weave.slices_as_loops import with_slices_as_loops
 from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 from stancoreset.stan.weave.vectorise import vectorise
-
-__all__ = ["STAGES", "Chain", "Entry", "Search", "Woven", "weave"]
 
 
 def with_switches(draft: Draft) -> Draft:
