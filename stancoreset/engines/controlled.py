@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stancoreset.engines.base import BoundModel, Compiled, Density, Engine, StanData
 from stancoreset.stan import Controlled, WeightedProgram, add_control
-from stancoreset.stan.transforms import ILR_SIMPLEX
+from stancoreset.stan.transforms import has_ilr_simplex
 from stancoreset.stan.weave import with_whole_loops
 
 __all__ = ["CompiledWithControl", "compile_controlled", "controlled_for"]
@@ -16,7 +16,7 @@ def controlled_for(
     weighted: WeightedProgram, engine: Engine, behind: frozenset[str] = frozenset()
 ) -> Controlled:
     """Apply `add_control` in the coordinates of an engine."""
-    ilr_simplex = engine.stan_version >= ILR_SIMPLEX
+    ilr_simplex = has_ilr_simplex(engine.stan_version)
     return add_control(weighted, ilr_simplex=ilr_simplex, behind=behind)
 
 

@@ -21,7 +21,7 @@ from stancoreset.stan import (
     weighted_program,
 )
 from stancoreset.stan.data import declared, index_words, not_finite
-from stancoreset.stan.syntax import Names, assignments, parse, printer, sources
+from stancoreset.stan.syntax import Names, assignments, parse, printer, renamed, sources
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
 
@@ -171,14 +171,7 @@ def _computed_before(code: str) -> str:
     names, outputs = Names(program), [s for s in block if isinstance(s, n.Decl)]
     names.used |= {d.name for d in outputs}
     held = {d.name: names.fresh(d.name) for d in outputs}
-
-    def renamed(node: n.Node) -> n.Node | None:
-        if isinstance(node, n.Var) and node.name in held:
-            return replace(node, name=held[node.name])
-        return None
-
-    moved = [n.transform(s, renamed) for s in block]
-    moved = [replace(s, name=held[s.name]) if isinstance(s, n.Decl) else s for s in moved]
+    moved = renamed(block, held)
     copies = (replace(d, value=n.Var(held[d.name], type=d.type)) for d in outputs)
     return printer.program(
         replace(

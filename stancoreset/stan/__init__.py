@@ -27,13 +27,8 @@ from stancoreset.stan.likelihood import (
 )
 from stancoreset.stan.located import located
 from stancoreset.stan.shifts import Shifts
-from stancoreset.stan.weighted import (
-    StanProgram,
-    WeightedProgram,
-    stan_model_names,
-    stan_model_path,
-    weighted_program,
-)
+from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path
+from stancoreset.stan.weighted import WeightedProgram, weighted_program
 
 __all__ = [
     "LOG_LIK",

@@ -37,8 +37,6 @@ from stancoreset.stan.shifts import Shift, Shifted, Shifts, indexed, is_free, re
 from stancoreset.stan.syntax import Names, bare, printer, substituted
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Centring", "Effects", "centring"]
-
 Float = NDArray[np.float64]
 
 # Types of effects that a factor of a type may scale, so that a quotient undoes the product.
@@ -47,9 +45,6 @@ _SCALED_BY = {
     "vector": ("vector",),
     "matrix": ("vector", "matrix"),
 }
-# Standard deviation of the log of each diagonal element of a Cholesky factor below which its
-# effects move: they are then less than twice as wide in one draw as in most others.
-_KNOWN = 0.3
 # What the names of shifts and of their sizes begin with.
 _NAMES = ("shift", "shift_rows", "shift_columns")
 
@@ -83,14 +78,18 @@ class Effects:
         """Whether λ may lie between 0 and 1."""
         return _base(self.factor) != "matrix"
 
-    def exponents(self, values: Mapping[str, Float]) -> tuple[float, ...]:
-        """Exponents λ that the effects allow, given draws near the posterior, (S, *shape)."""
+    def exponents(self, values: Mapping[str, Float], known: float = 0.3) -> tuple[float, ...]:
+        """Exponents λ that the effects allow, given draws near the posterior, (S, *shape).
+
+        Those of a Cholesky factor move if the log of each element of its diagonal has a standard
+        deviation below `known`: they are less than twice as wide in one draw as in most others.
+        """
         if self.has_powers:
             return (0.0, 0.5, 1.0)
         scales = np.diagonal(_value(self.factor, values), axis1=1, axis2=2)
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = np.log(np.abs(scales)).std(axis=0)
-        return (0.0, 1.0) if (spread < _KNOWN).all() else (0.0,)
+        return (0.0, 1.0) if (spread < known).all() else (0.0,)
 
     def raw(self, values: Mapping[str, Float]) -> Float:
         """Raw effects z at values (S, *shape) by name."""

@@ -14,16 +14,6 @@ from stancoreset.stan.data import declared
 from stancoreset.stan.syntax import bare, derived, expression, name_of, names_in
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = [
-    "LOG_LIK",
-    "WEIGHTS",
-    "check_contract",
-    "has_size",
-    "observation_axes",
-    "observation_count",
-    "uses_weights",
-]
-
 WEIGHTS = "weights"
 LOG_LIK = "log_lik"
 

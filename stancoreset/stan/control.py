@@ -27,17 +27,11 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import ProgramError
 from stancoreset.stan.likelihood import Likelihood, likelihood_of, parameters_read
-from stancoreset.stan.syntax import Names, printer
+from stancoreset.stan.syntax import Names, printer, without_comments
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.transforms import statements
 from stancoreset.stan.weave import needed
-from stancoreset.stan.weighted import WeightedProgram, without_comments
-
-__all__ = [
-    "NOT_ONE_TO_ONE",
-    "Controlled",
-    "add_control",
-]
+from stancoreset.stan.weighted import WeightedProgram
 
 Float = NDArray[np.float64]
 
@@ -174,7 +168,7 @@ def add_control(
     `seen` ψ are the coordinates of what the rows see, otherwise those of the parameters; see
     `likelihood_of` for variables `behind` the cut.
 
-    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> add_control(program, ilr_simplex=True).covered
     ('alpha', 'beta')

@@ -21,8 +21,6 @@ from stancoreset.stan.data import Scope, evaluate_int
 from stancoreset.stan.syntax import StanProgram, bare, expression, part_of
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Labels", "NamedData", "Names", "labels_of", "names_of", "require_fitting"]
-
 _RESERVED = ("chain", "draw")
 
 

@@ -33,8 +33,6 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import DoesNotApplyError, entry_of
 
-__all__ = ["Lift", "Lifting"]
-
 # Functions of entries: finite at every number, and at every positive number.
 _FINITE = frozenset(
     {

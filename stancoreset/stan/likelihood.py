@@ -45,16 +45,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import filtered, needed, suffix
 from stancoreset.stan.weighted import WeightedProgram
 
-__all__ = [
-    "Likelihood",
-    "likelihood_of",
-    "may_be_infinite",
-    "not_lifted",
-    "parameter_count",
-    "parameters_read",
-    "too_large",
-]
-
 # Functions whose values are no free coordinates: a bounded range, or entries that are always zero.
 _CURVED = frozenset(
     {
@@ -86,8 +76,6 @@ _LAST_IS_COVARIANCE = frozenset(
 )
 # Densities whose last argument has the sum one.
 _OF_SIMPLEX = frozenset({"categorical", "multinomial"})
-# Largest number of coordinates of ψ for each element of the parameters.
-_MANY = 2
 _REALS = ("real", "vector", "row_vector", "matrix")
 
 
@@ -139,7 +127,7 @@ def likelihood_of(
 
     Examples
     --------
-    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> from stancoreset.stan import StanProgram, weighted_program
     >>> code = '''
     ... data { int<lower=0> N; array[N] int<lower=1, upper=3> g; vector[N] y;
     ...        vector<lower=0>[N] weights; }
@@ -160,14 +148,16 @@ def likelihood_of(
     return cut.lifted(behind)[0].made(behind)
 
 
-def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[str]:
+def too_large(
+    weighted: WeightedProgram, data: Mapping[str, Any], times: float = 2.0
+) -> frozenset[str]:
     """Variables that belong behind the cut because of their size: ψ has other coordinates then.
 
-    ψ may have twice as many coordinates as there are parameters. While it has more, the cut is
+    ψ may have so many `times` the coordinates of the parameters. While it has more, the cut is
     moved inwards from its largest variable, such as the predictor of every cell of a table. Sizes
     that the `data` do not tell by simple expressions are left as they are.
 
-    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> from stancoreset.stan import StanProgram, weighted_program
     >>> code = '''
     ... data { int<lower=0> N; int C; int K; array[N] int cell; matrix[C, K] X; vector[N] y;
     ...        vector<lower=0>[N] weights; }
@@ -182,7 +172,7 @@ def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[s
     tree = weighted.program.tree
     scope = Scope(data, tree.transformed_data)
     parameters = {d.name for d in tree.parameters}
-    most = _MANY * parameter_count(weighted, data)
+    most = times * parameter_count(weighted, data)
     behind: frozenset[str] = frozenset()
     while True:
         found = _Cut(weighted, tree).lifted(behind)[0].found(behind)
@@ -198,7 +188,7 @@ def too_large(weighted: WeightedProgram, data: Mapping[str, Any]) -> frozenset[s
 def parameter_count(weighted: WeightedProgram, data: Mapping[str, Any]) -> int:
     """Number of the parameters' elements, as far as the `data` tell it by simple expressions.
 
-    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
     >>> logistic = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> parameter_count(logistic, {"D": 5})
     6
@@ -216,7 +206,7 @@ def _elements(decl: n.Decl, scope: Scope) -> int:
 def parameters_read(weighted: WeightedProgram) -> frozenset[str]:
     """The parameters that the rows' terms are computed from, and not the prior's alone.
 
-    >>> from stancoreset.stan.weighted import StanProgram, weighted_program
+    >>> from stancoreset.stan import StanProgram, weighted_program
     >>> code = '''
     ... data { int<lower=0> N; vector[N] y; vector<lower=0>[N] weights; }
     ... parameters { real a; real<lower=0> tau; }

@@ -36,8 +36,6 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Located", "located"]
-
 # Priors whose last arguments are location and scale, and those with a covariance and its factor.
 _FAMILIES = ("normal", "student_t", "cauchy", "double_exponential", "logistic")
 _CORRELATED = {

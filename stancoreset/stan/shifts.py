@@ -20,12 +20,8 @@ from numpy.typing import NDArray
 
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Shift", "Shifted", "Shifts", "indexed", "is_free", "regression"]
-
 Float = NDArray[np.float64]
 
-# Elements of φ, more of which are effects themselves, and draws for each in a regression on them.
-_SHORT, _DRAWS = 20, 10
 #: Matrices A, kinds of effects × elements of φ, by the effects' number and φ's name.
 Shifts = Mapping[tuple[int, str], Float]
 
@@ -128,7 +124,13 @@ class Shift:
         return n.If(n.Binary(n.Var(self.rows), ">", n.ZERO), n.Block((less,)))
 
 
-def regression(means: Float, by: Sequence[str], values: Mapping[str, Float]) -> dict[str, Float]:
+def regression(
+    means: Float,
+    by: Sequence[str],
+    values: Mapping[str, Float],
+    longest: int = 20,
+    draws: int = 10,
+) -> dict[str, Float]:
     """The A by name that leave no slope of the effects' means on any φ.
 
     Without them effects would go down where φ goes up.
@@ -138,21 +140,24 @@ def regression(means: Float, by: Sequence[str], values: Mapping[str, Float]) -> 
     means : ndarray, shape (S, kinds)
         Of effects in each draw.
     by : sequence of str
-        Names of φ; those with more than 20 elements are left out.
+        Names of φ.
     values : mapping of str to ndarray
         Draws (S, *shape) of each φ.
+    longest : int
+        Elements of a φ; longer ones are effects themselves, and are left out.
+    draws : int
+        Fewest draws for each element; with fewer there are no A.
 
     Returns
     -------
     dict of str to ndarray, shape (kinds, elements of φ)
-        None with fewer than ten draws for each element.
     """
     columns = {name: values[name].reshape(len(means), -1) for name in by}
-    columns = {name: c for name, c in columns.items() if 0 < c.shape[1] <= _SHORT}
+    columns = {name: c for name, c in columns.items() if 0 < c.shape[1] <= longest}
     if not columns:
         return {}
     phi = np.hstack(list(columns.values()))
-    if len(phi) < _DRAWS * phi.shape[1]:
+    if len(phi) < draws * phi.shape[1]:
         return {}
     slopes = np.linalg.lstsq(phi - phi.mean(axis=0), means - means.mean(axis=0))[0]
     ends = np.cumsum([c.shape[1] for c in columns.values()])[:-1]

@@ -30,30 +30,11 @@ from stancoreset.stan.data import DataSource, Value, check_data, raw_data
 from stancoreset.stan.syntax import (
     StanProgram,
     names_in,
-    stan_model_names,
-    stan_model_path,
-    without_comments,
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Table, levels, optional, segmented
 
-__all__ = [
-    "RowStore",
-    "StanProgram",
-    "WeightedProgram",
-    "stan_model_names",
-    "stan_model_path",
-    "weighted_program",
-    "without_comments",
-]
-
 Rows = slice | ArrayLike
-# Up to so many rows, groups may have one each by chance.
-_FEW = 5
-# Share of rows without another of their group, beyond which a parameter belongs to one row.
-_ALONE = 0.9
-# Groups for each row beyond which the rows are taken for a part of the data.
-_PART = 2
 
 
 @runtime_checkable
@@ -91,6 +72,7 @@ class WeightedProgram:
 
     Examples
     --------
+    >>> from stancoreset.stan import stan_model_path
     >>> weighted = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> weighted.obs, dict(weighted.rows)
     ('N', {'X': 0, 'y': 0})
@@ -184,11 +166,14 @@ class WeightedProgram:
                     "are"
                 )
 
-    def require_groups(self, data: Mapping[str, Any]) -> None:
+    def require_groups(
+        self, data: Mapping[str, Any], few: int = 5, lonely: float = 0.9, most: float = 2.0
+    ) -> None:
         """Refuse groups that do not exist, and those of one row each, or nearly so.
 
         A DataError names the groups. Where every row has a group of its own, it has a parameter of
-        its own; rows with weights are not all of the data, and may be of different groups.
+        its own; so it is if a share of more than `lonely` has. Rows with weights are not all of the
+        data, nor are those with `most` groups for each; a `few` may be alone by chance.
         """
         self.require_known_groups(data)
         n_obs = self.n_obs(data)
@@ -196,12 +181,12 @@ class WeightedProgram:
             return
         sizes = set().union(*(names_in(d.size) for d in self.program.tree.parameters))
         for name, count in self.levels.items():
-            if count not in sizes or n_obs <= _FEW:
+            if count not in sizes or n_obs <= few:
                 continue
-            if not _ALONE * n_obs < data[count] <= _PART * n_obs:
+            if not lonely * n_obs < data[count] <= most * n_obs:
                 continue
             alone = int(np.sum(np.unique(data[name], return_counts=True)[1] == 1))
-            if alone > _ALONE * n_obs:
+            if alone > lonely * n_obs:
                 rows = "each of the" if alone == n_obs else f"{alone} of the"
                 raise DataError(
                     f"{name} gives {rows} {n_obs} rows a group of its own ({count} = "
@@ -444,6 +429,7 @@ def weighted_program(program: StanProgram, obs: str | None = None) -> WeightedPr
     If the program does not meet the contract, a ProgramError names the variable and its line and
     says what to write.
 
+    >>> from stancoreset.stan import stan_model_path
     >>> weighted_program(StanProgram.from_file(stan_model_path("gaussian_mean"))).obs
     'N'
     """

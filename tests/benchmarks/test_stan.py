@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from stancoreset.program.identities import check_identities
-from stancoreset.stan.data.files import data_hash, json_text
-from stancoreset.stan.weighted import (
+from stancoreset.stan import (
     StanProgram,
     WeightedProgram,
     stan_model_path,
     weighted_program,
 )
+from stancoreset.stan.data.files import data_hash, json_text
 
 N, D = 50_000, 12
 

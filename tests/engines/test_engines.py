@@ -38,7 +38,7 @@ from stancoreset.errors import (
     OptionError,
 )
 from stancoreset.parallel import side_by_side
-from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+from stancoreset.stan import StanProgram, stan_model_path, weighted_program
 
 POINTS = np.random.default_rng(3).normal(scale=0.4, size=(11, 2))
 

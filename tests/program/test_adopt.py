@@ -29,7 +29,7 @@ from stancoreset.errors import (
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.program.adopt import adopt
 from stancoreset.program.identities import check_identities
-from stancoreset.stan.weighted import StanProgram
+from stancoreset.stan import StanProgram
 
 QUICK = {"iter_warmup": 300, "iter_sampling": 500, "chains": 2}
 
@@ -376,7 +376,7 @@ def test_the_weave_command(tmp_path, capsys):
 
 
 def test_weights_that_do_not_behave_fail_closed():
-    from stancoreset.stan.weighted import weighted_program
+    from stancoreset.stan import weighted_program
 
     wrong = ORDINAL.replace("vector[N] x;", "vector[N] x; vector<lower=0>[N] weights;")
     wrong = wrong.replace(

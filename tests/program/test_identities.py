@@ -23,7 +23,7 @@ from stancoreset.program.identities import (
     identity_table,
     require_identities,
 )
-from stancoreset.stan.weighted import (
+from stancoreset.stan import (
     StanProgram,
     WeightedProgram,
     stan_model_path,

@@ -28,7 +28,7 @@ from stancoreset.reference.laplace import laplace
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
 from stancoreset.rows.tables import Table
-from stancoreset.stan.weighted import StanProgram, weighted_program
+from stancoreset.stan import StanProgram, weighted_program
 
 
 def program(family: str) -> str:

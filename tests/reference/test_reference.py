@@ -16,7 +16,7 @@ from stancoreset.reference.draws import from_draws
 from stancoreset.reference.laplace import gaussian_at, laplace
 from stancoreset.reference.summits import ends_of_climbs
 from stancoreset.rows.full_data import FullData
-from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+from stancoreset.stan import StanProgram, stan_model_path, weighted_program
 
 
 def full_data(code: str, data: dict, threads: int = 2) -> FullData:

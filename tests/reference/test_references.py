@@ -326,7 +326,7 @@ def test_references_on_cmdstan(cmdstan, laplace_fit):
     from stancoreset.engines import CompiledWithControl, controlled_for
     from stancoreset.engines.cmdstan.engine import CmdStanEngine
     from stancoreset.rows.full_data import FullData
-    from stancoreset.stan.weighted import StanProgram, weighted_program
+    from stancoreset.stan import StanProgram, weighted_program
 
     weighted, engine = weighted_program(StanProgram.from_code(LOGISTIC)), CmdStanEngine()
     controlled = controlled_for(weighted, engine)

@@ -33,7 +33,7 @@ from stancoreset.reference.methods import fit_reference
 from stancoreset.reference.sites import recognised, recognised_scaled
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
-from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+from stancoreset.stan import StanProgram, stan_model_path, weighted_program
 
 PRIORS = {
     "laplace": "double_exponential_lpdf(beta | 0, 0.3)",

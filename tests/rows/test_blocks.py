@@ -16,7 +16,7 @@ from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
 from stancoreset.rows.hessians import Hessians, central_hessian
-from stancoreset.stan.weighted import StanProgram, weighted_program
+from stancoreset.stan import StanProgram, weighted_program
 
 
 def arrow(groups=200, width=2, shared=4, seed=0):

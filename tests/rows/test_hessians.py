@@ -19,7 +19,7 @@ from stancoreset.rows.hessians import (
     central_hessian,
     colours,
 )
-from stancoreset.stan.weighted import StanProgram, weighted_program
+from stancoreset.stan import StanProgram, weighted_program
 
 ROWS = """
 data { int<lower=0> N; int<lower=1> D; array[N] int<lower=1, upper=30> a;

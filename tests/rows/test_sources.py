@@ -21,7 +21,7 @@ from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
 from stancoreset.rows.tables import LoadedRows, StoredRows, Table, table_from_file
 from stancoreset.rows.tables.scan import Seen
-from stancoreset.stan.weighted import StanProgram, WeightedProgram, weighted_program
+from stancoreset.stan import StanProgram, WeightedProgram, weighted_program
 
 N, D = 12_000, 3
 NAMES = ["a", "b", "c"]

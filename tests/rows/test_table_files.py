@@ -16,8 +16,8 @@ from stancoreset.errors import DataError
 from stancoreset.formulas.tables import read_table
 from stancoreset.program.adopt import adopt
 from stancoreset.rows.tables import StoredRows
+from stancoreset.stan import StanProgram, stan_model_path, weighted_program
 from stancoreset.stan.data import FORMATS, READABLE, TableFile, read_data
-from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
 
 pytest.importorskip("pyarrow")
 

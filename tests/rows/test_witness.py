@@ -28,7 +28,7 @@ from stancoreset.rows.witness import (
     WitnessedDensity,
     _patterns,
 )
-from stancoreset.stan.weighted import StanProgram
+from stancoreset.stan import StanProgram
 
 INTERACTION = """
 data { int<lower=1> N; vector[N] male; vector[N] rare; array[N] int<lower=0, upper=1> y; }

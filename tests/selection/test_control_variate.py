@@ -23,9 +23,9 @@ from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection import Coreset, Expansion, control_variates
 from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
 from stancoreset.selection.taylor import project_taylor
+from stancoreset.stan import StanProgram, weighted_program
 from stancoreset.stan.control import add_control
-from stancoreset.stan.transforms.bijectors import ILR_SIMPLEX
-from stancoreset.stan.weighted import StanProgram, weighted_program
+from stancoreset.stan.transforms.bijectors import has_ilr_simplex
 
 QUICK = {"chains": 2, "iter_warmup": 300, "iter_sampling": 500, "show_progress": False}
 
@@ -88,7 +88,7 @@ DATA = {
 def added_by_stan(declarations, engine):
     """What Stan adds for random data of the term, and what it should add."""
     weighted = weighted_program(StanProgram.from_code(WRAPPED.format(declarations)))
-    controlled = add_control(weighted, ilr_simplex=engine.stan_version >= ILR_SIMPLEX)
+    controlled = add_control(weighted, ilr_simplex=has_ilr_simplex(engine.stan_version))
     compiled = CompiledWithControl(engine.compile(controlled.code), controlled)
     rng = np.random.default_rng(0)
     with compiled.bind(DATA) as bare:

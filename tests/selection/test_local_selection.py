@@ -40,8 +40,8 @@ from stancoreset.selection.hermite.on_draws import (
 )
 from stancoreset.selection.hermite.products import gram
 from stancoreset.selection.hermite.series import grouped_series, hermite_series
+from stancoreset.stan import StanProgram, weighted_program
 from stancoreset.stan.control import add_control
-from stancoreset.stan.weighted import StanProgram, weighted_program
 
 GROUPS, ROWS = 330, 3_000
 

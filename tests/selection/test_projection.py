@@ -21,7 +21,7 @@ from stancoreset.selection.projection import (
     heldout_error,
     project,
 )
-from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+from stancoreset.stan import StanProgram, stan_model_path, weighted_program
 
 DATA = logistic_data(4_000)
 

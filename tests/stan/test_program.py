@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 
 from stancoreset.errors import CompileError, DataError, ProgramError
-from stancoreset.stan.data.check import check_data
-from stancoreset.stan.weighted import (
+from stancoreset.stan import (
     StanProgram,
     WeightedProgram,
     stan_model_names,
     stan_model_path,
     weighted_program,
 )
+from stancoreset.stan.data.check import check_data
 
 WEIGHTED = """
 data {{

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stancoreset.errors import CompileError, DataError, ProgramError
+from stancoreset.stan import StanProgram
 from stancoreset.stan.transforms.bijectors import bijector
 from stancoreset.stan.transforms.transforms import Transforms
-from stancoreset.stan.weighted import StanProgram
 
 stanli = pytest.importorskip("stanli")
 

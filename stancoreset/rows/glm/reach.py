@@ -27,7 +27,7 @@ def reaching_parameters(program: WeightedProgram) -> frozenset[str]:
 
     They are a superset: the parameters of a prior in the same statement as the rows' density count.
 
-    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
     >>> path = stan_model_path("hierarchical_logistic")
     >>> "tau" in reaching_parameters(weighted_program(StanProgram.from_file(path)))
     True
@@ -41,7 +41,7 @@ def about_rows(program: WeightedProgram) -> tuple[n.Stmt, ...]:
 
     The priors of intercept and slopes are not among those of a logistic regression.
 
-    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> len(_steps(program)), len(about_rows(program))
     (5, 3)

@@ -88,7 +88,7 @@ class Table:
     >>> rows = {"a": rng.normal(size=50), "b": rng.normal(size=50), "late": np.arange(50) % 2}
     >>> table = Table(rows, columns={"X": ["a", "b"], "y": "late"},
     ...               values={"alpha_scale": 5.0, "beta_scale": 2.5})
-    >>> from stancoreset.stan.weighted import StanProgram, stan_model_path, weighted_program
+    >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> data = table.open_for(program)
     >>> data["N"], data["D"], data["X"].shape

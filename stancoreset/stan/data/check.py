@@ -21,8 +21,6 @@ from stancoreset.stan.data.values import Value, as_value, index_words
 from stancoreset.stan.syntax import expression
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["HasData", "check_data", "declared"]
-
 _INT32 = np.iinfo(np.int32)
 
 

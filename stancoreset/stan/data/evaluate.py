@@ -19,8 +19,6 @@ from stancoreset.errors import ProgramError
 from stancoreset.stan.syntax import expression, times_assigned
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Scope", "evaluate_int", "evaluate_number"]
-
 Array = NDArray[Any]
 
 

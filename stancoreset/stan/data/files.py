@@ -27,17 +27,6 @@ from stancoreset.stan.data.values import Value, as_value, is_pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "DataSource",
-    "Value",
-    "data_hash",
-    "indexed_columns",
-    "json_text",
-    "raw_data",
-    "read_data",
-    "to_json",
-]
-
 
 _OneSource: TypeAlias = "Mapping[str, Any] | pd.DataFrame | ArrowTable | str | os.PathLike[str]"
 #: What `read_data` accepts: a mapping, a table, a path, or several of these.

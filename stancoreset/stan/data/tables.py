@@ -25,15 +25,6 @@ from stancoreset.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "FORMATS",
-    "READABLE",
-    "ArrowTable",
-    "Format",
-    "TableFile",
-    "reading_table",
-    "require_different",
-]
 
 #: How a file holds columns.
 Format: TypeAlias = Literal["csv", "arrow", "parquet", "json", "npz"]
@@ -51,8 +42,6 @@ FORMATS: Mapping[str, Format] = {
 READABLE = ".csv, .feather, .parquet, .arrow, .json or .npz"
 # The first bytes of files whose suffix says nothing.
 _MAGIC: Mapping[bytes, Format] = {b"PAR1": "parquet", b"ARRO": "arrow", b"PK\x03\x04": "npz"}
-# Rows of a CSV file whose types are found in one step.
-_CSV_ROWS = 262_144
 
 
 class ArrowTable(Protocol):
@@ -204,13 +193,13 @@ def _csv_names(path: Path) -> list[Any]:
 
 
 @lru_cache(maxsize=256)
-def _csv_types(path: Path, changed: int, size: int) -> Mapping[str, str]:
-    """The narrowest type of each column that holds all of its rows."""
+def _csv_types(path: Path, changed: int, size: int, rows: int = 262_144) -> Mapping[str, str]:
+    """The narrowest type of each column that holds all of its rows; so many are read at once."""
     import pandas as pd
 
     require_different(_csv_names(path), path)
     found: dict[str, str] = {}
-    for chunk in pd.read_csv(path, chunksize=_CSV_ROWS):
+    for chunk in pd.read_csv(path, chunksize=rows):
         for name, column in chunk.items():
             kind = _csv_type(column)
             before = found.setdefault(str(name), kind)

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError
 
-__all__ = ["Value", "as_value", "index_words", "is_pandas", "masked_values", "not_finite"]
-
 # What may be done about text in a column of a table.
 _CATEGORIES = (
     "number its categories from 1, or let stancoreset.Table number them, which the command line "

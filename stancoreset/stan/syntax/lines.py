@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
-
-__all__ = ["source_lines"]
 
 _WORD = re.compile(
     r"""(?P<skip>//[^\n]*|/\*.*?\*/)
@@ -25,69 +24,32 @@ _WORD = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _FREE = set("{}();,")  # words that formatting adds or drops
-_WINDOW = 60
 
 Word = tuple[str, int]
 
 
 def source_lines(draft: n.Program, source: str, include_paths: Sequence[str]) -> list[int]:
     """Lines of the statements of `draft`, in the order of their numbers."""
-    printed: list[Word] = []  # (word, number of the statement that begins here, or -1)
+    printed: list[str] = []
+    begins: dict[int, int] = {}  # statements and the words with which they begin
     for text, statement in printer.program_lines(draft):
-        starts = -1 if statement is None else statement.number
-        for i, (word, _) in enumerate(_words(text, ())):
-            printed.append((word, starts if i == 0 else -1))
+        if statement is not None:
+            begins[statement.number] = len(printed)
+        printed += (word for word, _ in _words(text, ()))
     original = list(_words(source, tuple(include_paths)))
-    lines: dict[int, int] = {}
-    i = j = 0
-    last = 1
-    while i < len(printed):
-        word, starts = printed[i]
-        if j < len(original) and original[j][0] != word:
-            i_skip, j_skip = _resynchronise(printed, i, original, j)
-            for _, number in printed[i : i + i_skip]:
-                if number >= 0:
-                    lines[number] = original[min(j + j_skip, len(original) - 1)][1]
-            i, j = i + i_skip, j + j_skip
-            if i >= len(printed):
-                break
-            word, starts = printed[i]
-        if j < len(original) and original[j][0] == word:
-            last = original[j][1]
-            j += 1
-        if starts >= 0:
-            lines[starts] = last
-        i += 1
+    words = [word for word, _ in original]
+    lines = [0] * len(printed)
+    for i, j, size in SequenceMatcher(None, printed, words, autojunk=False).get_matching_blocks():
+        lines[i : i + size] = (line for _, line in original[j : j + size])
+    for i in reversed(range(len(lines) - 1)):  # what is spelled otherwise stands before the next
+        lines[i] = lines[i] or lines[i + 1]
     count = max((s.number for s in n.find_all(draft, n.Statement)), default=-1) + 1
     # The braces around a loop's body are a statement too, on the line of the loop.
-    found = [0] * count
+    found = [1] * count
     for k in range(count):
-        found[k] = lines.get(k, found[k - 1] if k else 1)
+        at = begins.get(k, len(lines))
+        found[k] = lines[at] if at < len(lines) else found[max(k - 1, 0)]
     return found
-
-
-def _resynchronise(a: list[Word], i: int, b: list[Word], j: int) -> tuple[int, int]:
-    """Fewest words to skip in `a` and `b` until the next few agree (braces may differ)."""
-
-    def agree(p: int, q: int, wanted: int) -> bool:
-        matched = 0
-        while matched < wanted and p < len(a) and q < len(b):
-            if a[p][0] == b[q][0]:
-                matched, p, q = matched + 1, p + 1, q + 1
-            elif matched and a[p][0] in _FREE:
-                p += 1
-            elif matched and b[q][0] in _FREE:
-                q += 1
-            else:
-                return False
-        return matched > 0
-
-    for wanted in (7, 3, 1):
-        for total in range(1, _WINDOW):
-            for skip in range(total + 1):
-                if i + skip < len(a) and agree(i + skip, j + total - skip, wanted):
-                    return skip, total - skip
-    return 1, 1
 
 
 def _words(text: str, include_paths: Sequence[str], line: int | None = None) -> Iterator[Word]:
@@ -104,5 +66,5 @@ def _words(text: str, include_paths: Sequence[str], line: int | None = None) -> 
                 if path.is_file():
                     yield from _words(path.read_text(encoding="utf-8"), include_paths, here)
                     break
-        elif match["word"]:
+        elif match["word"] and match["word"] not in _FREE:
             yield match["word"], here

@@ -6,8 +6,6 @@ import re
 
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Names"]
-
 _RESERVED = (
     "for in while repeat until if then else true false target functions model data parameters "
     "quantities transformed generated profile return break continue int real complex vector "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -19,9 +19,6 @@ from stancoreset.stan.syntax import stanc
 from stancoreset.stan.syntax.lines import source_lines
 from stancoreset.stan.syntax.nodes import Program
 from stancoreset.stan.syntax.queries import picks_one
-
-__all__ = ["Program", "parse", "parse_tree"]
-
 
 OPERATORS = {
     "Plus": "+", "Minus": "-", "Times": "*", "Divide": "/", "IntDivide": "%/%",
@@ -175,15 +172,15 @@ def parse_tree(text: str, *, code: str = "", source: str = "") -> Program:
     return _Reader(code, source).program(parse_sexp(text))
 
 
+@dataclass(eq=False)
 class _Reader:
     """Reads S-expressions into nodes, numbering statements as it goes."""
 
-    def __init__(self, code: str, source: str, lines: Sequence[int] = ()) -> None:
-        self.code = code
-        self.source = source
-        self.lines = lines
-        self.count = 0
-        self.user: set[str] = set()
+    code: str
+    source: str
+    lines: Sequence[int] = ()
+    count: int = 0
+    user: set[str] = field(default_factory=set)
 
     def place(self) -> tuple[int, int]:
         """Number and line of the statement that is being read; 0 before lines are known."""

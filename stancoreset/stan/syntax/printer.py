@@ -8,17 +8,14 @@ from typing import Any
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax.queries import body_of
 
-__all__ = ["block_lines", "expression", "program", "program_lines", "statement", "statements"]
-
 _INDENT = "  "
 
-#: Binding strength of Stan's binary operators (reference manual, "Operator precedence").
+#: Binding strength of Stan's operators (reference manual, "Operator precedence"); atoms have none.
 PRECEDENCE = {
     "||": 2, "&&": 3, "==": 4, "!=": 4, "<": 5, "<=": 5, ">": 5, ">=": 5,
     "+": 6, "-": 6, "*": 7, ".*": 7, "/": 7, "./": 7, "%": 7, "\\": 8, "%/%": 7.5,
-    "^": 10, ".^": 10,
+    "^": 10, ".^": 10, "?": 1, "unary": 9, "atom": 11,
 }  # fmt: skip
-_UNARY, _ATOM, _TERNARY = 9.0, 11.0, 1.0
 
 _WITH_BAR = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_cdf", "_lcdf", "_lccdf")
 
@@ -35,17 +32,17 @@ _BLOCKS = (
 def _strength(e: n.Expr) -> float:
     match e:
         case n.Ternary():
-            return _TERNARY
+            return PRECEDENCE["?"]
         case n.Binary(op=op):
             return PRECEDENCE[op]
         case n.Unary():
-            return _UNARY
+            return PRECEDENCE["unary"]
         case n.IntLit(text=t) | n.RealLit(text=t) if t.startswith("-"):
-            return _UNARY
-    return _ATOM
+            return PRECEDENCE["unary"]
+    return PRECEDENCE["atom"]
 
 
-def _within(e: n.Expr, least: float) -> str:
+def _within(e: n.Expr, least: float = PRECEDENCE["atom"]) -> str:
     """`e`, in parentheses if it binds more loosely than `least`."""
     text = expression(e)
     return f"({text})" if _strength(e) < least else text
@@ -74,7 +71,7 @@ def _binary(e: n.Binary) -> str:
 
 
 def _unary(e: n.Unary) -> str:
-    inner = _within(e.arg, _UNARY)
+    inner = _within(e.arg, PRECEDENCE["unary"])
     # `--x` is no token of Stan's, but reads as one.
     return f"{e.op}({inner})" if inner.startswith(e.op) else f"{e.op}{inner}"
 
@@ -96,15 +93,15 @@ _EXPRESSIONS: dict[type[n.Node], Callable[[Any], str]] = {
     n.ImagLit: lambda e: f"{e.text}i",
     n.Call: _call,
     n.Binary: _binary,
-    n.Index: lambda e: f"{_within(e.base, _ATOM)}[{', '.join(map(_indexing, e.indices))}]",
+    n.Index: lambda e: f"{_within(e.base)}[{', '.join(map(_indexing, e.indices))}]",
     n.Paren: lambda e: f"({expression(e.arg)})",
     n.Unary: _unary,
-    n.Transpose: lambda e: f"{_within(e.arg, _ATOM)}'",
+    n.Transpose: lambda e: f"{_within(e.arg)}'",
     n.Ternary: _ternary,
     n.ArrayLit: lambda e: f"{{{_list(e.items)}}}",
     n.RowLit: lambda e: f"[{_list(e.items)}]",
     n.TupleLit: _tuple,
-    n.TupleItem: lambda e: f"{_within(e.base, _ATOM)}.{e.number}",
+    n.TupleItem: lambda e: f"{_within(e.base)}.{e.number}",
     n.Target: lambda e: "target()",
 }
 

@@ -9,38 +9,6 @@ from typing import Any
 
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = [
-    "assigned_names",
-    "assignments",
-    "bare",
-    "body_of",
-    "constants",
-    "counted_to",
-    "declarations",
-    "derived",
-    "from_first",
-    "has_own_break",
-    "increments",
-    "index_name",
-    "indexed_name",
-    "name_of",
-    "names_in",
-    "outside_indices",
-    "own_nodes",
-    "part_of",
-    "picks_one",
-    "rewritten",
-    "single",
-    "sources",
-    "substituted",
-    "target_vars",
-    "times_assigned",
-    "values_in",
-    "with_blocks",
-    "with_statements",
-    "without_declarations",
-]
-
 _SIZE_QUERIES = {"rows", "cols", "size", "num_elements", "dims"}
 
 
@@ -133,6 +101,16 @@ def declarations(*blocks: Iterable[n.Node]) -> list[n.Decl]:
     return [d for block in blocks for d in n.find_all(block, n.Decl)]
 
 
+def first_sizes(program: n.Program) -> dict[str, str]:
+    """Variables that are declared with a data integer as first size."""
+    integers = program.integers
+    blocks = (
+        program.data, program.transformed_data, program.transformed_parameters, program.model,
+    )  # fmt: skip
+    firsts = {d.name: name_of(bare(d.size.dims[0])) for d in declarations(*blocks) if d.size.dims}
+    return {name: size for name, size in firsts.items() if size in integers}
+
+
 def constants(body: Iterable[n.Node]) -> dict[str, n.Decl]:
     """The variables that keep the value of their declaration, the same wherever they have one."""
     body = list(body)
@@ -180,6 +158,20 @@ def without_declarations(body: Iterable[n.Stmt], names: Container[str]) -> tuple
 def substituted(node: Any, names: Mapping[str, n.Expr]) -> Any:
     """`node` with expressions in place of variables."""
     return n.transform(node, lambda x: names.get(x.name) if isinstance(x, n.Var) else None)
+
+
+def renamed(body: Iterable[n.Stmt], names: Mapping[str, str]) -> tuple[n.Stmt, ...]:
+    """The statements with other names for variables, those that they declare included."""
+
+    def change(node: n.Node) -> n.Node | None:
+        match node:
+            case n.Var(name=name) if name in names:
+                return replace(node, name=names[name])
+            case n.Decl(name=name) | n.For(name=name) | n.ForEach(name=name) if name in names:
+                return n.transform(replace(node, name=names[name]), change)
+        return None
+
+    return tuple(n.transform(s, change) for s in body)
 
 
 def target_vars(e: n.Expr) -> list[n.Var]:

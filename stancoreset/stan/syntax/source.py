@@ -13,8 +13,6 @@ from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax.parser import parse
 
-__all__ = ["StanProgram", "stan_model_names", "stan_model_path", "without_comments"]
-
 
 @dataclass(frozen=True)
 class StanProgram:

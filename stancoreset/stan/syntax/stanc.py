@@ -19,16 +19,6 @@ from pathlib import Path
 from stancoreset.errors import CompileError, EngineError, EngineNotFoundError
 from stancoreset.files import temporary_folder
 
-__all__ = [
-    "auto_format",
-    "canonical",
-    "check",
-    "decorated_ast",
-    "find_stanc",
-    "is_canonical",
-    "version",
-]
-
 _EXE = "stanc.exe" if os.name == "nt" else "stanc"
 _HOW_TO_INCLUDE = '\nName its folder: stanc_options={"include-paths": ["…"]}'
 _OLD_ARRAYS = (
@@ -50,8 +40,6 @@ _NEW_WORDS = {
 }
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CANONICAL = "--canonicalize=deprecations,includes,braces,strip-comments"
-# Characters of a line of the program that an error shows.
-_LONGEST_LINE = 400
 
 
 def find_stanc() -> Path:
@@ -121,7 +109,7 @@ def _run_cached(stanc: Path, options: tuple[str, ...], code: str, filename: str)
         done = _done(command, folder)
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip() or f"{stanc} failed on {filename}"
-        said = "\n".join(line[:_LONGEST_LINE] for line in said.splitlines())
+        said = "\n".join(line[:400] for line in said.splitlines())  # which may hold a data set
         hints = {"include file": _HOW_TO_INCLUDE, "old array syntax": _OLD_ARRAYS}
         hint = "".join(hint for cause, hint in hints.items() if cause in said)
         raise CompileError(said + (hint or _too_old(stanc, code)))

@@ -10,15 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = [
-    "affine_constrain",
-    "affine_unconstrain",
-    "bounded_constrain",
-    "bounded_unconstrain",
-    "stack_columns",
-    "unstack_columns",
-]
-
 Float = NDArray[np.float64]
 
 

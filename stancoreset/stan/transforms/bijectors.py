@@ -18,16 +18,16 @@ from scipy.special import log_expit, softmax
 
 from stancoreset.stan.transforms.arrays import stack_columns, unstack_columns
 
-__all__ = ["ILR_SIMPLEX", "Bijector", "bijector"]
-
 Float = NDArray[np.float64]
 Shape = tuple[int, ...]
 
 Constrain = Callable[[Float, Shape], Float]
 Unconstrain = Callable[[Float], Float]
 
-#: From this version of Stan on a simplex is an isometric log-ratio, not a broken stick.
-ILR_SIMPLEX = (2, 37)
+
+def has_ilr_simplex(version: tuple[int, ...]) -> bool:
+    """Whether a simplex of this version of Stan is an isometric log-ratio, not a broken stick."""
+    return version >= (2, 37)
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def bijector(kind: str, stan_version: tuple[int, int]) -> Bijector | None:
 
     `kind` is a type such as ``"simplex"``; simplices changed in `stan_version` (2, 37).
     """
-    simplex = _ILR if stan_version >= ILR_SIMPLEX else _STICK
+    simplex = _ILR if has_ilr_simplex(stan_version) else _STICK
     if kind == "simplex":
         return simplex
     if kind in ("column_stochastic_matrix", "row_stochastic_matrix"):

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from stancoreset.stan.syntax import expression
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["statements"]
-
 
 @dataclass(frozen=True)
 class _Place:
@@ -48,7 +46,7 @@ def statements(decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: 
     `ilr_simplex` a simplex is an isometric log-ratio (Stan 2.37 and later), else a broken stick.
     None for a type whose coordinates are not written here.
 
-    >>> from stancoreset.stan.weighted import StanProgram
+    >>> from stancoreset.stan import StanProgram
     >>> code = "parameters { real<lower=0> s; } model { s ~ exponential(1); }"
     >>> (decl,) = StanProgram.from_code(code).parameters
     >>> statements(decl, "psi", "0", "psi", ilr_simplex=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.data import Scope, declared
-from stancoreset.stan.syntax import expression
+from stancoreset.stan.syntax import StanProgram, expression
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.transforms.arrays import (
     affine_constrain,
@@ -29,9 +29,6 @@ from stancoreset.stan.transforms.arrays import (
     unstack_columns,
 )
 from stancoreset.stan.transforms.bijectors import Bijector, bijector
-from stancoreset.stan.weighted import StanProgram
-
-__all__ = ["Transforms"]
 
 Float = NDArray[np.float64]
 Shape = tuple[int, ...]

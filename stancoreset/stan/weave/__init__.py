@@ -6,6 +6,7 @@ analyses that other rooms need.
 
 from __future__ import annotations
 
+from stancoreset.stan.weave.assemble import Woven
 from stancoreset.stan.weave.constants import with_constants
 from stancoreset.stan.weave.counts import optional, with_count
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
@@ -16,7 +17,7 @@ from stancoreset.stan.weave.library import suffix
 from stancoreset.stan.weave.segments import segmented
 from stancoreset.stan.weave.slices import filtered, needed
 from stancoreset.stan.weave.table import Table
-from stancoreset.stan.weave.weaving import Woven, weave
+from stancoreset.stan.weave.weaving import weave
 from stancoreset.stan.weave.whole_loops import with_whole_loops
 
 __all__ = [

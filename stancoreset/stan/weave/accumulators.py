@@ -21,8 +21,6 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["added", "addends", "must_be_added", "must_be_summed", "with_entries_summed"]
-
 
 def added(s: n.Node) -> n.Expr | None:
     """The e that ``x += e`` or ``x = x + e`` adds to x; None for other statements."""

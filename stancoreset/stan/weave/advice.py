@@ -9,18 +9,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.library import density, density_of
 
-__all__ = [
-    "ALL_ROWS",
-    "AS_DATA",
-    "BY_GROUP",
-    "FROM_DATA",
-    "GROUP_BY_GROUP",
-    "IN_A_LOOP",
-    "LONG_FORM",
-    "SUMS_ALONE",
-    "mixed_by_row",
-]
-
 #: Advice where nothing more is known.
 IN_A_LOOP = (
     "write the likelihood as a loop over the rows, `for (n in 1:N)`, in which row n reads only its "

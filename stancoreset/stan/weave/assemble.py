@@ -18,9 +18,6 @@ from stancoreset.stan.weave.outcome_statistics import outcome_statistics
 from stancoreset.stan.weave.switches import checks
 from stancoreset.stan.weave.table import Table
 
-__all__ = ["Woven", "formatted", "woven"]
-
-
 _SOLVERS = ("ode_", "dae", "integrate_", "solve_", "algebra_solver")
 
 

@@ -18,8 +18,6 @@ from stancoreset.stan.weave.library import density, density_of
 from stancoreset.stan.weave.outcome_statistics import outcomes
 from stancoreset.stan.weave.separate import NoLikelihoodError
 
-__all__ = ["CountsError", "choose", "share_terms"]
-
 
 def choose(
     program: n.Program, found: Mapping[str, Draft], refused: Mapping[str, WeaveError]

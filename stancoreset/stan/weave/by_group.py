@@ -9,7 +9,6 @@ so that nothing may read it there.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,14 +20,11 @@ from stancoreset.stan.syntax import (
     declarations,
     names_in,
     single,
-    times_assigned,
     with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft, Rewriter
-
-__all__ = ["with_groups_filled_by_group"]
 
 
 def with_groups_filled_by_group(draft: Draft) -> Draft:
@@ -38,15 +34,6 @@ def with_groups_filled_by_group(draft: Draft) -> Draft:
 
 class _Groups(Rewriter):
     """Takes the values of groups out of loops over rows."""
-
-    def __init__(self, p: n.Program) -> None:
-        super().__init__(p)
-        self.pointers = {d.name for d in p.known if d.type == n.INTS}
-        blocks = (p.transformed_parameters, p.model)
-        every = declarations(p.known, p.parameters, *blocks)
-        often = Counter(d.name for d in every)
-        self.declared = {d.name: d for d in every if often[d.name] == 1}
-        self.written = times_assigned((*p.transformed_parameters, *p.model))
 
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
         if isinstance(s, n.For) and counted_to(s) in self.program.integers:

@@ -31,12 +31,10 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import Element, InLoop, arguments, outcome
 from stancoreset.stan.weave.numbers import of_each, over_all, within
 from stancoreset.stan.weave.switches import negated
-
-__all__ = ["in_long_form", "sizes_of_cells"]
 
 Part = TypeVar("Part", n.Stmt, n.Expr)
 
@@ -127,8 +125,7 @@ class _Cells:
             case n.Block() | n.If() if not loops or isinstance(s, n.Block):
                 return (n.with_parts(s, lambda body: self.statements(body, loops)),)
             case n.If(condition=condition, yes=yes, no=no):
-                if not all(map(self.outcome, increments(s))):
-                    raise DoesNotApplyError
+                need(all(map(self.outcome, increments(s))))
                 return (
                     *self.under(condition, yes, loops),
                     *(self.under(negated(condition), no, loops) if no is not None else ()),
@@ -136,11 +133,7 @@ class _Cells:
             case n.For():
                 return self.inside_loop(s, loops)
             case n.Tilde() | n.TargetAdd() if len(loops) == 1:
-                one = self.of_one_column(s, loops)
-                if one is not None:
-                    return self.statement(one, loops)
-                guards = [self.of_cell(test, loops) for test in self.guards]
-                return (self.loop(_under(guards, self.entry(s, loops)), s),)
+                return self.statement(self.of_one_column(s, loops) or self.each(s, loops), loops)
         raise DoesNotApplyError
 
     def inside_loop(self, s: n.For, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
@@ -150,13 +143,11 @@ class _Cells:
             s, inside = over_all(s, self.sizes[axis]), {**loops, s.name: axis}
             if not loops:
                 return self.outer(s, inside)
-            if has_own_break(s.body):  # which ends a row or column, not all cells
-                raise DoesNotApplyError
+            need(not has_own_break(s.body))  # which ends a row or column, not all cells
             return (self.loop(self.of_cell(_under(self.guards, s.body), inside), s),)
         if len(parts := _one_by_one(s)) > 1:  # of y[i, j] and y[j, i]
             return self.statements(parts, loops)
-        if not self.fixed(s):  # over what a cell holds, of y[, j, g]
-            raise DoesNotApplyError
+        need(self.fixed(s))  # over what a cell holds, of y[, j, g]
         return (replace(s, body=n.Block(self.statement(s.body, loops), line=s.line)),)
 
     def under(self, test: n.Expr, s: n.Stmt, loops: dict[str, int]) -> tuple[n.Stmt, ...]:
@@ -269,25 +260,14 @@ class _Cells:
             self.others[key] = (other, place)
         return _within(n.entry(self.others[key][0], self.cell), inner, e.type)
 
-    def entry(self, s: n.Increment, loops: dict[str, int]) -> n.Stmt:
-        """The cell's term, of a density of a row or column of a table."""
-        ((name, axis),) = loops.items()
-        free = self.number(1 - axis)
-        if self.slice(arguments(s)[0], loops) is None:
-            raise DoesNotApplyError
-
-        def own(e: n.Expr) -> n.Expr | None:
-            table = self.slice(e, loops)
-            if table is not None:
-                assert isinstance(e, n.Index)
-                return _within(self.value(table), e.indices[2:], e.type.element())
-            entry = InLoop(free).of(e)
-            return entry and substituted(entry, {name: self.number(axis)})
-
-        def whole(e: n.Expr) -> bool:
-            return bool(names_in(e) & self.tables.keys())
-
-        return Element(own, {name: self.number(axis)}, whole).statement(s)
+    def each(self, s: n.Increment, loops: dict[str, int]) -> n.For:
+        """A density of a row or column of a table, ``y[i] ~ …``, as a loop over its cells."""
+        ((_, axis),) = loops.items()
+        need(self.slice(arguments(s)[0], loops))
+        j = n.integer(self.names.fresh("j"))
+        one = Element(InLoop(j).of, whole=lambda e: bool(names_in(e) & self.tables.keys()))
+        size = n.integer(self.sizes[1 - axis])
+        return n.For(j.name, n.ONE, size, one.statement(s), line=s.line)
 
     def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
         """The table of ``y[i]``, ``y[, j]`` or ``y[, j, g]``, in the loop over i or j."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Part", "closed_form", "has_closed_form", "joint_form"]
-
 _HALF_LOG_2PI = "0.9189385332046728"
 _LOG_2PI = "1.8378770664093456"
 _PI = "3.141592653589793"

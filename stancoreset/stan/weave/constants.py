@@ -12,8 +12,6 @@ from typing import TypeVar
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.sampling import density_call, normalised, truncated_scalar
 
-__all__ = ["with_constants"]
-
 _N = TypeVar("_N", bound=n.Node)
 
 

@@ -13,8 +13,6 @@ from stancoreset.stan.syntax import Names, bare, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["with_counts_of_their_own"]
-
 
 def with_counts_of_their_own(draft: Draft) -> Draft:
     """Integers stand for the elements of data arrays that size data.

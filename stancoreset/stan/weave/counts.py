@@ -26,7 +26,7 @@ from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import (
     bare,
     counted_to,
-    declarations,
+    first_sizes,
     index_name,
     indexed_name,
     name_of,
@@ -42,19 +42,6 @@ from stancoreset.stan.weave.domain import COUNT, FREE, Dep, coupled, rowwise
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.library import FILLED, density, density_of
 from stancoreset.stan.weave.outcome_statistics import outcomes
-
-__all__ = [
-    "candidates",
-    "data_dependences",
-    "declared",
-    "first_sizes",
-    "growing_parameters",
-    "merged",
-    "optional",
-    "shared_counts",
-    "with_count",
-    "without_rows",
-]
 
 
 def candidates(program: n.Program) -> tuple[str, ...]:
@@ -197,16 +184,6 @@ def merged(draft: Draft, count: str, others: frozenset[str]) -> Draft:
     first = [replace(d, constraint=n.Constraint()) for d in result.data if d.name == count]
     result = replace(result, data=(*first, *(d for d in result.data if d.name != count)))
     return replace(draft, program=result, counts=(count,), merged=tuple(sorted(others)))
-
-
-def first_sizes(program: n.Program) -> dict[str, str]:
-    """Variables that are declared with a data integer as first size."""
-    integers = program.integers
-    blocks = (
-        program.data, program.transformed_data, program.transformed_parameters, program.model,
-    )  # fmt: skip
-    firsts = {d.name: name_of(bare(d.size.dims[0])) for d in declarations(*blocks) if d.size.dims}
-    return {name: size for name, size in firsts.items() if size in integers}
 
 
 def _indexed(loop: n.For, sizes: dict[str, str]) -> set[str]:

@@ -26,16 +26,21 @@ that this pass of the loop over observations has not written yet: reading it cou
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Literal
 
 from stancoreset.stan.weave.advice import IN_A_LOOP
 
-__all__ = ["COUNT", "FREE", "SUM", "UNSET", "Dep", "coupled", "join", "row", "rowwise"]
-
 Kind = Literal["unset", "free", "count", "rowwise", "row", "sum", "coupled"]
 
-#: Values of `Dep.stat`: nothing, the number of rows only, contents of rows.
-NONE, BY_COUNT, BY_DATA = 0, 1, 2
+
+class Stat(IntEnum):
+    """What of the rows went into a number: nothing, their number only, or what they hold."""
+
+    NONE, BY_COUNT, BY_DATA = range(3)
+
+
+NONE, BY_COUNT, BY_DATA = Stat
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from time import monotonic
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import Names
+from stancoreset.stan.syntax import Names, declarations, first_sizes, times_assigned
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import Dep
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.proven import Proven
 from stancoreset.stan.weave.switches import Dropped
 
-__all__ = [
-    "DoesNotApplyError", "Draft", "Entry", "OutOfTimeError", "Pass", "Rewriter", "through",
-]  # fmt: skip
-
 
 class DoesNotApplyError(Exception):
     """What a pass rewrites does not have the form that it knows, and stays as it was."""
+
+
+def need(holds: object) -> None:
+    """Leave what is rewritten as it was, by a DoesNotApplyError, unless a condition holds."""
+    if not holds:
+        raise DoesNotApplyError
 
 
 class OutOfTimeError(WeaveError):
@@ -165,17 +168,30 @@ class Rewriter:
     program : Program
     names : Names
         Source of fresh names.
-    known : dict of str to Decl
-        Data, and transformed data that are in scope everywhere.
     found : list of Statement
         Statements of transformed data that number rows, for `Draft.of`.
+    known, declared : dict of str to Decl
+        Data, and transformed data that are in scope everywhere; all variables declared once.
+    sizes : dict of str to str
+        Variables that a data integer sizes first.
+    pointers : set of str
+        Arrays of integers among the data.
+    written : Counter of str
+        How often variables of transformed parameters and the model are assigned to.
     """
 
     def __init__(self, program: n.Program) -> None:
         self.program = program
         self.names = Names(program)
-        self.known = {d.name: d for d in program.known}
         self.found: list[n.Stmt] = []
+        self.known = {d.name: d for d in program.known}
+        blocks = (program.transformed_parameters, program.model)
+        every = declarations(program.known, program.parameters, *blocks)
+        often = Counter(d.name for d in every)
+        self.declared = {d.name: d for d in every if often[d.name] == 1}
+        self.sizes = first_sizes(program)
+        self.pointers = {d.name for d in program.known if d.type == n.INTS}
+        self.written = times_assigned(n.find_all((*blocks[0], *blocks[1]), n.Assign))
 
 
 Pass = Callable[[Draft], Draft]

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import bare, picks_one, substituted, unchained
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError
+from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.library import UNARY, density, density_of
-
-__all__ = ["Element", "InLoop", "arguments", "entry_of", "outcome"]
 
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
@@ -82,8 +80,7 @@ class Element:
 
     def shared(self, e: n.Expr) -> n.Expr:
         """Return an expression that is the same for all entries; others raise DoesNotApplyError."""
-        if self.whole(e):
-            raise DoesNotApplyError
+        need(not self.whole(e))
         return substituted(e, self.names)  # type: ignore[no-any-return]
 
     def of(self, e: n.Expr) -> n.Expr:
@@ -100,8 +97,7 @@ class Element:
             case n.Binary(left=left, op="*", right=right) if left.type.rank == 2:
                 return n.Binary(self.of(left), "*", self.shared(right), type=e.type.element())
             case n.Call(name="to_vector" | "to_row_vector" | "to_array_1d", args=(arg,)):
-                if arg.type.rank != 1:
-                    raise DoesNotApplyError
+                need(arg.type.rank == 1)
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import bare, names_in
 from stancoreset.stan.syntax import expression as text
@@ -40,9 +40,6 @@ from stancoreset.stan.weave.library import (
     density,
     suffix,
 )
-
-__all__ = ["Rows", "matrix_of", "short"]
-
 
 _SERIES = {
     "cumulative_sum", "reverse", "sort_asc", "sort_desc", "sort_indices_asc",
@@ -98,41 +95,36 @@ def _not_row_by_row(e: n.Call) -> Dep:
 _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=", "&&", "||"}
 
 
+@dataclass(eq=False)
 class Rows:
     """The dependences of expressions, given those of the variables in scope.
 
-    Parameters
+    Attributes
     ----------
     env : dict of str to Dep
         The variables in scope; changed by the walk through the statements.
     data : set of str
         Names of global data variables, transformed data included: a number computed from
         these alone can be computed once from the full data.
-    call : callable
+    call_user : callable
         Dependence of a call of a user's function.
     pure_sums : bool
         Whether a sum over rows must have no other addend, as in a user's function.
     optional : frozenset of str
         Data that have one entry per row, or none at all.
+    frozen : set of str
+        Frozen variables that are not rows.
+    in_parameters : bool
+        Whether values are those of transformed parameters, which ``log_lik`` reads as they are.
     """
 
-    def __init__(
-        self,
-        env: dict[str, Dep],
-        data: set[str],
-        call: Callable[[n.Call, Sequence[Dep]], Dep],
-        *,
-        pure_sums: bool = False,
-        optional: frozenset[str] = frozenset(),
-    ) -> None:
-        self.pure_sums = pure_sums
-        self.optional = optional
-        self.frozen: set[str] = set()  # frozen variables that are not rows
-        #: Whether values are those of transformed parameters, which ``log_lik`` reads as they are.
-        self.in_parameters = False
-        self.env = env
-        self.data = data
-        self.call_user = call
+    env: dict[str, Dep]
+    data: set[str]
+    call_user: Callable[[n.Call, Sequence[Dep]], Dep]
+    pure_sums: bool = False
+    optional: frozenset[str] = frozenset()
+    frozen: set[str] = field(default_factory=set)
+    in_parameters: bool = False
 
     # ---- entry points -----------------------------------------------------------------
 
@@ -644,7 +636,7 @@ class Rows:
             return coupled(f"the density `{name}` is not supported")
         if known.glm is not None:
             return self.glm(name, args, values)
-        stat = NONE
+        stat: int = NONE
         for position, (arg, dep) in enumerate(zip(args, values, strict=True)):
             extra = arg.type.rank - known.rank(position)
             what = "the outcome" if position == 0 else f"argument `{short(arg)}`"
@@ -702,7 +694,7 @@ class Rows:
         glm = density(name).glm  # type: ignore[union-attr]
         assert glm is not None
         roles = ("y", *glm.args)
-        stat = NONE
+        stat: int = NONE
         for role, arg, dep in zip(roles, args, values, strict=True):
             rank = arg.type.rank
             stat = max(stat, dep.stat)

@@ -22,8 +22,6 @@ from stancoreset.stan.weave.proven import kept
 from stancoreset.stan.weave.separate import Flow
 from stancoreset.stan.weave.slices import needed, without
 
-__all__ = ["freeze", "freezing_block", "frozen_values"]
-
 
 def freeze(draft: Draft) -> Draft:
     """Transformed data that depend on several rows become data; the others stay."""

@@ -30,10 +30,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft, Rewriter
-
-__all__ = ["with_selected_data_in_place"]
 
 _SIZES = ("size", "num_elements", "rows")
 
@@ -59,9 +56,8 @@ class _Gathered(Rewriter):
         self.values: dict[str, n.Expr] = {}
         self.numbered: dict[str, list[n.Stmt]] = {}
         body = program.transformed_data
-        given = {d.name for d in program.data}
-        self.rows = {k for k in first_sizes(program) if k in given}
-        self.written = times_assigned(body)
+        self.rows = {d.name for d in program.data} & self.sizes.keys()
+        self.times = times_assigned(body)
         for k, s in enumerate(body):
             if isinstance(s, n.Decl):
                 later = assigned_names(body[k:])
@@ -118,7 +114,7 @@ class _Gathered(Rewriter):
             ):
                 value = bare(x.value)
                 rows = isinstance(value, n.Var) or names_in(value) <= {*self.rows, loop}
-                once = self.written[v] == 1 and v in self.known and self.known[v].value is None
+                once = self.times[v] == 1 and v in self.known and self.known[v].value is None
                 return i == loop != k and x.op == "=" and rows and once
         return False
 

@@ -19,8 +19,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import without_rows
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["never_written", "with_values_hoisted"]
-
 
 def with_values_hoisted(draft: Draft) -> Draft:
     """Declarations move out of ``if (!flag) {…}``, where all they need is there.

@@ -28,6 +28,7 @@ from stancoreset.stan.syntax import (
     bare,
     constants,
     names_in,
+    renamed,
     substituted,
     without_declarations,
 )
@@ -38,11 +39,8 @@ from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import THREADED, normalised_name, suffix
 from stancoreset.stan.weave.sampling import density_call
 
-__all__ = ["called", "without_densities", "without_partial_sums"]
-
 _Call = n.Call | n.VoidCall
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
-_DEEPEST = 5  # calls within calls
 
 
 def without_partial_sums(draft: Draft) -> Draft:
@@ -53,11 +51,11 @@ def without_partial_sums(draft: Draft) -> Draft:
     return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
-def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
+def without_densities(draft: Draft, *, in_loops: bool = True, deepest: int = 5) -> Draft:
     """The program's own functions of log densities and increments are written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
-    through a deep chain of calls, as a recursion is; and one in a loop, unless `in_loops`.
+    through more than `deepest` calls, as a recursion is; and one in a loop, unless `in_loops`.
     """
     adding = {
         f.name
@@ -65,7 +63,7 @@ def without_densities(draft: Draft, *, in_loops: bool = True) -> Draft:
         if f.body is not None and (_adds(f.body) or _of_containers(f))
     }
     program = _with_calls(draft.program, adding)
-    for _ in range(_DEEPEST):
+    for _ in range(deepest):
         found = _written_out(program, lambda call: call.name in adding, in_loops=in_loops)
         if found is program:
             break
@@ -203,7 +201,9 @@ class _Inline:
                 size = n.transform(n.SizedType(a.type.base, sizes=(_length(a),)), self.shorter)
                 held.append(n.Decl(own.name, size, value=a))
                 names[p.name] = own
-        inner = (*held, *self.settled(self.renamed(body), names))
+        taken = {s.name for s in n.find_all(body, n.Decl, n.For, n.ForEach)} & self.names.used
+        body = renamed(body, {name: self.names.fresh(name) for name in sorted(taken)})
+        inner = (*held, *self.settled(body, names))
         value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
         kept = inner[:-1] if returns else inner
         return tuple(map(self.numbered, kept)), value
@@ -217,21 +217,6 @@ class _Inline:
         if isinstance(rows, n.Var) and rows.name in self.declared:
             return self.declared[rows.name].size.dims[0]
         return n.Call("size", (rows,), type=n.INT)
-
-    def renamed(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
-        """`body` with new names for its own variables where the program has such names."""
-        own = {s.name for s in n.find_all(body, n.Decl, n.For, n.ForEach)}
-        new = {name: self.names.fresh(name) for name in sorted(own & self.names.used)}
-
-        def change(node: n.Node) -> n.Node | None:
-            match node:
-                case n.Var(name=name) if name in new:
-                    return replace(node, name=new[name])
-                case n.Decl(name=name) | n.For(name=name) | n.ForEach(name=name) if name in new:
-                    return n.transform(replace(node, name=new[name]), change)
-            return None
-
-        return tuple(n.transform(s, change) for s in body)
 
     def settled(self, body: Sequence[n.Stmt], names: Mapping[str, n.Expr]) -> tuple[n.Stmt, ...]:
         """`body` with values for `names`, and for integers that are then the same as another."""

@@ -8,8 +8,6 @@ from stancoreset.stan.syntax import bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["plain_sum", "reduced_sum", "sum_of"]
-
 
 def plain_sum(e: n.Expr) -> n.Expr | None:
     """The one name or number that a sum comes to, as n for ``n + 1 - 1``; None if there is more."""

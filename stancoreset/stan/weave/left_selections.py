@@ -17,11 +17,9 @@ from dataclasses import replace
 from stancoreset.stan.syntax import bare, declarations, with_statements
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element
-
-__all__ = ["without_left_selections"]
+from stancoreset.stan.weave.numbers import numbered_once, numbers_of_rows
 
 
 def without_left_selections(draft: Draft) -> Draft:
@@ -36,12 +34,10 @@ class _Placed(Rewriter):
     def __init__(self, program: n.Program) -> None:
         super().__init__(program)
         self.places: dict[tuple[str, str], n.Var] = {}
-        self.pointers = {d.name for d in program.known if d.type == n.INTS}
         given = (*program.known, *program.parameters)
         self.lengths = {d.name: text(d.size.dims[0]) for d in given if d.size.dims}
         local = declarations(program.transformed_parameters, program.model)
-        sizes = first_sizes(program)
-        self.sized = {d.name: sizes[d.name] for d in local if d.type.rank == 1 and d.name in sizes}
+        self.sized = {d.name for d in local if d.type.rank == 1} & self.sizes.keys()
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over all rows in place of ``mu[I] += …``; None for all else."""
@@ -53,7 +49,7 @@ class _Placed(Rewriter):
                 if pointer.name not in self.pointers:
                     return None
                 try:
-                    return self.loop(s, target, pointer.name, self.sized[v])
+                    return self.loop(s, target, pointer.name, self.sizes[v])
                 except DoesNotApplyError:
                     return None
         return None
@@ -68,8 +64,7 @@ class _Placed(Rewriter):
             if text(e) == text(target):
                 return own
             if isinstance(e, n.Var):
-                if e.name not in self.known and self.lengths.get(e.name) != self.lengths[pointer]:
-                    raise DoesNotApplyError
+                need(e.name in self.known or self.lengths.get(e.name) == self.lengths[pointer])
                 return n.entry(e, place)
             match e:
                 case n.Index(base=n.Var() as base, indices=(n.Single(n.Var() as j),)):
@@ -87,16 +82,11 @@ class _Placed(Rewriter):
         """The array of where each row stands among the selected; 0 if it does not."""
         size, chosen = n.integer(count), n.integers(pointer)
         places = n.integers(self.names.fresh(f"place_in_{pointer}"))
-        zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
         k = n.integer(self.names.fresh("k"))
         mine = n.entry(places, n.entry(chosen, k))
-        # A row that stands in it twice gets -1; the declared bound then names the row.
-        twice = n.Unary("-", n.ONE, type=n.INT)
-        value = n.Ternary(n.Binary(mine, "!=", n.ZERO, type=n.INT), twice, k, type=n.INT)
-        bounds = n.Constraint("bounds", lower=n.ZERO)
         self.found += [
-            n.Decl(places.name, n.SizedType("int", array=(size,)), bounds, zeros),
-            n.loop(k.name, n.call("size", chosen, kind=n.INT), n.Assign(mine, "=", value)),
+            numbers_of_rows(places, size, n.ZERO),
+            n.loop(k.name, n.call("size", chosen, kind=n.INT), numbered_once(mine, k)),
         ]
         self.places[pointer, count] = places
         return places

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterator
 from stancoreset.stan.syntax import bare, declarations, indexed_name, single
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["levels"]
-
 
 def levels(program: n.Program, rows: Collection[str]) -> dict[str, str]:
     """The row data that pick parameters, and the data integers that count what they pick from.

@@ -14,21 +14,6 @@ from dataclasses import dataclass
 
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = [
-    "BINARY",
-    "BLOCKS",
-    "FILLED",
-    "GLM",
-    "REDUCTIONS",
-    "THREADED",
-    "UNARY",
-    "Density",
-    "density",
-    "density_of",
-    "normalised_name",
-    "suffix",
-]
-
 THREADED = ("reduce_sum", "reduce_sum_static")
 _UNIVARIATE = (
     "beta beta_proportion cauchy chi_square double_exponential exp_mod_normal exponential "

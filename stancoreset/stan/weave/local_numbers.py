@@ -22,8 +22,6 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.sampling import ADDING
 from stancoreset.stan.weave.slices import without_unread
 
-__all__ = ["without_local_numbers"]
-
 
 def without_local_numbers(draft: Draft) -> Draft:
     """The values of numbers that are set once stand in their place, in the model block."""

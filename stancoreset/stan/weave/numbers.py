@@ -38,12 +38,9 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.elements import outcome
 from stancoreset.stan.weave.integers import plain_sum, sum_of
-
-__all__ = ["of_each", "over_all", "with_numbers_as_data", "within"]
 
 Change = Callable[[n.Node], n.Node | None]
 
@@ -74,6 +71,26 @@ def within(place: n.Expr, size: n.Expr, s: n.Stmt) -> n.Stmt:
     return s
 
 
+def numbers_of_rows(v: n.Var, size: n.Expr, least: n.Expr, line: int = 0) -> n.Decl:
+    """The declaration of a number for each row, 0 until it has one.
+
+    Where rows have several numbers, or none and `least` is 1, the declared bound names the row.
+    """
+    bounds, zeros = n.Constraint("bounds", lower=least), n.call("rep_array", n.ZERO, size)
+    return n.Decl(v.name, n.SizedType("int", array=(size,)), bounds, zeros, line=line)
+
+
+def differs(number: n.Expr) -> n.Expr:
+    """``number != 0``"""
+    return n.Binary(number, "!=", n.ZERO, type=n.INT)
+
+
+def numbered_once(number: n.Expr, value: n.Expr) -> n.Stmt:
+    """``number = number != 0 ? -1 : value;``"""
+    twice = n.Unary("-", n.ONE, type=n.INT)
+    return n.Assign(number, "=", n.Ternary(differs(number), twice, value, type=n.INT))
+
+
 class _Carry(Rewriter):
     """Rewrites loops over rows; `found` are the statements that fill the data they read."""
 
@@ -82,8 +99,7 @@ class _Carry(Rewriter):
         self.made: dict[tuple[str, ...], n.Var] = {}
         self.row = n.integer(self.names.fresh("n"))
         self.step = n.integer(self.names.fresh("k"))
-        self.counted = first_sizes(program)
-        self.sizes = {k: size for k, size in self.counted.items() if k in self.known}
+        self.given = {k: size for k, size in self.sizes.items() if k in self.known}
 
     def statement(self, s: n.Node) -> n.Node | None:
         """A loop over rows with data in place of numbers; None for all else."""
@@ -99,9 +115,7 @@ class _Carry(Rewriter):
 
     def of_one_row(self, s: n.Increment | n.Assign) -> n.Stmt:
         """``y[1] ~ …`` or ``mu[1] = …`` as a loop over rows from 1 to 1."""
-        y, counted = (
-            (s.target, self.counted) if isinstance(s, n.Assign) else (outcome(s), self.sizes)
-        )
+        y, counted = (s.target, self.sizes) if isinstance(s, n.Assign) else (outcome(s), self.given)
         if not (isinstance(y, n.Index) and counted.get(text(y.base))):
             return s
         first = y.indices[0]
@@ -112,7 +126,7 @@ class _Carry(Rewriter):
         own = n.integer(self.names.fresh("n"))
 
         def change(e: n.Node) -> n.Node | None:
-            if isinstance(e, n.Index) and text(e.base) in self.counted and e.indices[0] == first:
+            if isinstance(e, n.Index) and text(e.base) in self.sizes and e.indices[0] == first:
                 return replace(e, indices=(n.Single(own), *e.indices[1:]))
             return None
 
@@ -125,11 +139,11 @@ class _Carry(Rewriter):
     def size(self, s: n.For) -> str:
         """Name of the size whose entries the loop visits once each, or ''."""
         own = {
-            self.counted[name]
+            self.sizes[name]
             for e in n.find_all(s.body, n.Index)
-            if (name := indexed_name(e)) in self.counted and index_name(e.indices[0]) == s.name
+            if (name := indexed_name(e)) in self.sizes and index_name(e.indices[0]) == s.name
         }
-        sizes = (own or {counted_to(s)}) & {*self.sizes.values()}
+        sizes = (own or {counted_to(s)}) & {*self.given.values()}
         fixed = names_in(s.lower) | names_in(s.upper) <= self.known.keys()
         return sizes.pop() if len(sizes) == 1 and fixed and not has_own_break(s.body) else ""
 
@@ -218,7 +232,7 @@ class _Row:
         indices = tuple(i if self.is_own(i) else n.transform(i, change) for i in e.indices)
         if (
             isinstance(base, n.Var)
-            and self.carry.sizes.get(base.name) == self.size
+            and self.carry.given.get(base.name) == self.size
             and isinstance(first, n.Single)
             and not self.is_own(first)
         ):
@@ -236,7 +250,7 @@ class _Row:
         """A slice of as many rows for each row, by the places of its first and its last."""
         if not (isinstance(base, n.Var) and isinstance(first, n.Between)):
             return None
-        if self.carry.sizes.get(base.name) != self.size or base.type.rank != 1:
+        if self.carry.given.get(base.name) != self.size or base.type.rank != 1:
             return None
         ends = [n.transform(bare(end), self.place) for end in (first.lower, first.upper)]
         _, names = sum_of(n.minus(ends[1], ends[0]))

@@ -26,8 +26,6 @@ from stancoreset.stan.weave.statistics import Statistics
 from stancoreset.stan.weave.switches import Dropped, negated
 from stancoreset.stan.weave.terms import Terms
 
-__all__ = ["one_row"]
-
 Both = tuple[Statements, Statements]
 _ROLES = {
     "prior": "prior", "jacobian": "jacobian", "rows": "likelihood", "row": "likelihood",
@@ -72,7 +70,7 @@ class _Weights:
         self.rows = rows
         self.names = names
         functions = {f.name for f in draft.program.functions if f.body is not None}
-        self.statistics = Statistics(rows, draft.obs, names)
+        self.statistics = Statistics(rows, n.integer(draft.obs), names)
         self.hoist = self.statistics.hoist
         self.terms = Terms(rows, functions, self.statistics, names)
         self.log_lik = n.Var(names.log_lik, type=n.VECTOR)

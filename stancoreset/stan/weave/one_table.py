@@ -13,17 +13,15 @@ for the woven program and for the author's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, names_in, printer, substituted
+from stancoreset.stan.syntax import Names, names_in, printer, renamed, substituted
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.assemble import Woven, formatted
 from stancoreset.stan.weave.counts import optional
 from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.table import Column, Table
-
-__all__ = ["in_one_table"]
 
 
 def in_one_table(draft: Draft, along: Callable[[Draft], Woven]) -> Woven:
@@ -111,9 +109,9 @@ class _Joined:
         return replace(
             tree,
             data=(*self.data(left), n.Decl(weights.name, size, bounds)),
-            transformed_data=(*self.blocks(left), *taken, *_renamed(tree.transformed_data, new)),
-            transformed_parameters=_renamed(tree.transformed_parameters, new),
-            model=_renamed(tree.model, new),
+            transformed_data=(*self.blocks(left), *taken, *renamed(tree.transformed_data, new)),
+            transformed_parameters=renamed(tree.transformed_parameters, new),
+            model=renamed(tree.model, new),
             generated_quantities=self.generated(),
         )
 
@@ -123,7 +121,7 @@ class _Joined:
         out: list[n.Stmt] = [n.Decl(whole.name, n.SizedType("vector", sizes=(self.obs,)))]
         for part, rows in zip(self.parts, self.rows, strict=True):
             own = n.Var(self.names.fresh("ll"), type=n.VECTOR)
-            body = _renamed(part.tree.generated_quantities, {part.log_lik: own.name})
+            body = renamed(part.tree.generated_quantities, {part.log_lik: own.name})
             put = n.Assign(n.Index(whole, (n.Single(rows),), type=whole.type), "=", own)
             out.append(n.Block((*body, put)))
         return tuple(out)
@@ -235,19 +233,6 @@ def _zeros(size: n.SizedType) -> n.Expr:
     if size.array:
         number = n.call("rep_array", number, *size.array, kind=size.type)
     return number
-
-
-def _renamed(body: Iterable[n.Stmt], names: Mapping[str, str]) -> tuple[n.Stmt, ...]:
-    def change(node: n.Node) -> n.Node | None:
-        match node:
-            case n.Var(name=name) if name in names:
-                return replace(node, name=names[name])
-            case n.Decl(name=name, value=value) if name in names:
-                value = value and n.transform(value, change)
-                return replace(node, name=names[name], value=value)
-        return None
-
-    return tuple(n.transform(s, change) for s in body)
 
 
 def _merged(alone: Sequence[Woven]) -> tuple[Entry, ...]:

@@ -14,8 +14,6 @@ from stancoreset.stan.syntax import assignments, declarations, derived, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.library import density_of
 
-__all__ = ["outcome_statistics", "outcomes"]
-
 
 def outcome_statistics(
     program: n.Program,

@@ -20,9 +20,7 @@ from dataclasses import replace
 from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, part_of, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
-
-__all__ = ["with_own_scratch"]
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 
 
 def with_own_scratch(draft: Draft) -> Draft:
@@ -150,8 +148,7 @@ class _Marks:
                 return (*reads, s)
             return reads
         reads = self.reads(s.value if s.op == "=" else n.Binary(s.target, "+", s.value))
-        if isinstance(s.target, n.TupleLit) or len(target_vars(s.target)) != 1:
-            raise DoesNotApplyError
+        need(not isinstance(s.target, n.TupleLit) and len(target_vars(s.target)) == 1)
         return (*reads, n.Assign(self.of(s.target, self.marks), "=", self.of(s.target, self.all)))
 
     def reads(self, node: n.Node | None) -> tuple[n.Stmt, ...]:
@@ -199,5 +196,4 @@ class _Marks:
 
     def require(self, *nodes: n.Node | None) -> None:
         """Leave the check where more than data decides."""
-        if not self.is_known(*nodes):
-            raise DoesNotApplyError
+        need(self.is_known(*nodes))

@@ -8,8 +8,6 @@ from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import FILLED
 
-__all__ = ["at", "cut", "is_plain", "total"]
-
 
 def total(e: n.Expr) -> n.Expr:
     """The value that ``target += e`` adds: the sum of the entries of a container."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from typing import NoReturn
 
 from stancoreset.errors import WeaveError
@@ -16,8 +17,6 @@ from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density_of
 from stancoreset.stan.weave.proven import Piece
 from stancoreset.stan.weave.sampling import density_call, is_literal
-
-__all__ = ["Pieces", "because", "refuse", "scaled"]
 
 
 def because(what: str, why: str) -> str:
@@ -33,22 +32,16 @@ def refuse(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> NoReturn:
     raise WeaveError(s.line, why, statement_text(s), advice=advice)
 
 
+@dataclass(frozen=True, eq=False)
 class Pieces:
     """Takes increments of the target apart into terms.
 
-    Parameters
-    ----------
-    rows : Rows
-    functions : container of str
-        Names of the user's functions.
-    count : Var
-        The data integer that counts observations.
+    `functions` are the user's, and `count` is the data integer that counts observations.
     """
 
-    def __init__(self, rows: Rows, functions: Container[str], count: n.Var) -> None:
-        self.rows = rows
-        self.functions = functions
-        self.count = count
+    rows: Rows
+    functions: Container[str]
+    count: n.Var
 
     def of(self, s: n.Increment) -> tuple[Piece, ...]:
         """The terms of an increment; refuses what is neither free of rows nor a sum over them."""

@@ -15,7 +15,6 @@ as moving averages do, has no end and stays where it is.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -32,17 +31,13 @@ from stancoreset.stan.syntax import (
     single,
     substituted,
     target_vars,
-    times_assigned,
     with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
 from stancoreset.stan.weave.elements import Element, InLoop
 from stancoreset.stan.weave.integers import reduced_sum
-
-__all__ = ["with_values_at_their_places"]
 
 #: The number of a row, in the values of all rows.
 _ROW = n.integer("row of a value")
@@ -61,13 +56,8 @@ class _Places(Rewriter):
         super().__init__(p)
         self.values: Values = {}
         self.steps: set[str] = set()  # variables of loops from 1 on
-        local = declarations(p.transformed_parameters, p.model)
-        often = Counter(d.name for d in local)
-        sizes = first_sizes(p)
-        once = [d for d in local if often[d.name] == 1]
-        self.declared = {d.name: d for d in once}
-        self.rows = {d.name: sizes[d.name] for d in once if d.name in sizes and d.type.rank == 1}
-        self.written = times_assigned((*p.transformed_parameters, *p.model))
+        local = self.declared.keys() & self.sizes.keys() - self.known.keys()
+        self.rows = {v: self.sizes[v] for v in local if self.declared[v].type.rank == 1}
 
     # ---- statements ---------------------------------------------------------------------------
 

@@ -29,8 +29,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft, Rewriter
 from stancoreset.stan.weave.slices import needed
 
-__all__ = ["with_positions_found"]
-
 
 def with_positions_found(draft: Draft) -> Draft:
     """Each pass of a loop begins with the integers that the passes before it have counted up."""

@@ -22,8 +22,6 @@ from stancoreset.stan.weave.counts import without_rows
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.hoisted import never_written
 
-__all__ = ["with_products_by_row"]
-
 _PARTS = ("csr_extract_w", "csr_extract_v", "csr_extract_u")
 
 

@@ -11,8 +11,6 @@ from stancoreset.stan.syntax import assigned_names, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import Dep
 
-__all__ = ["Kind", "Piece", "Proven", "Statements", "around", "as_block", "kept"]
-
 Statements = list[n.Stmt]
 Kind = Literal["other", "prior", "jacobian", "rows", "row", "holds", "adds", "silent", "dropped"]
 

@@ -10,8 +10,6 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.slices import needed
 from stancoreset.stan.weave.switches import refuse_lost_outcomes
 
-__all__ = ["reach"]
-
 
 def reach(draft: Draft) -> Draft:
     """One slice: the statements that count, and the variables that have an entry for each row.

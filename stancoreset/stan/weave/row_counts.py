@@ -15,10 +15,7 @@ from dataclasses import replace
 from stancoreset.stan.syntax import assigned_names, bare, counted_to, names_in
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
-from stancoreset.stan.weave.counts import first_sizes
 from stancoreset.stan.weave.draft import Draft, Rewriter
-
-__all__ = ["with_row_counts_summed"]
 
 
 def with_row_counts_summed(draft: Draft) -> Draft:
@@ -39,7 +36,6 @@ class _Counts(Rewriter):
         self.by_row: dict[str, list[n.Stmt]] = {}
         self.read: list[str] = []
         body = program.transformed_data
-        sizes = first_sizes(program)
         for k, d in enumerate(body):
             if not (isinstance(d, n.Decl) and d.type == n.INT and d.value is not None):
                 continue
@@ -47,7 +43,7 @@ class _Counts(Rewriter):
             later = assigned_names(body[k:])
             match bare(d.value):
                 case n.Call(name="sum", args=(n.Var(name=v),)) if (
-                    v in sizes and not {d.name, v} & later
+                    v in self.sizes and not {d.name, v} & later
                 ):
                     self.values[d.name] = d.value
                 case n.IntLit(text="0") if len(writes) == 1 and isinstance(writes[0], n.For):

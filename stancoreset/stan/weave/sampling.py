@@ -10,17 +10,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, normalised_name
 
-__all__ = [
-    "ADDING",
-    "density_call",
-    "increment",
-    "is_literal",
-    "is_unnormalised",
-    "normalised",
-    "truncated",
-    "truncated_scalar",
-]
-
 _N = TypeVar("_N", bound=n.Node)
 
 #: How the names of functions end that add to the target.

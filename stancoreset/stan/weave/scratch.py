@@ -30,8 +30,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added
 from stancoreset.stan.weave.domain import UNSET, Dep, coupled, rowwise
 
-__all__ = ["carries_over", "found_by_rows"]
-
 _ALL, _SOME = "all of it", "some of it"
 Parts = frozenset[str]
 

@@ -25,6 +25,7 @@ from stancoreset.stan.syntax import (
     bare,
     counted_to,
     declarations,
+    first_sizes,
     increments,
     names_in,
     rewritten,
@@ -32,13 +33,11 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.counts import first_sizes
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import Element, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
+from stancoreset.stan.weave.numbers import differs, numbered_once, numbers_of_rows
 from stancoreset.stan.weave.slices import needed
-
-__all__ = ["segmented", "without_segments"]
 
 _KEPT = n.Tilde | n.TargetAdd | n.VoidCall | n.Message
 
@@ -171,17 +170,17 @@ class _Split:
         return tuple(out)
 
 
+@dataclass(eq=False)
 class _Loop:
     """One loop over segments: its statements, taken apart."""
 
-    def __init__(self, rows: _RowData, names: Names) -> None:
-        self.rows = rows
-        self.names = names
-        self.loops: list[str] = []  # variables of the loops around a statement
-        self.conditional = False
-        self.numbers: list[n.Stmt] = []  # declarations of the numbers of rows
-        self.terms: list[n.Stmt] = []
-        self.local: set[str] = set()
+    rows: _RowData
+    names: Names
+    loops: list[str] = field(default_factory=list)  # variables of the loops around a statement
+    conditional: bool = False
+    numbers: list[n.Stmt] = field(default_factory=list)  # declarations of the numbers of rows
+    terms: list[n.Stmt] = field(default_factory=list)
+    local: set[str] = field(default_factory=set)
 
     def split(
         self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt], found: list[n.Stmt]
@@ -194,14 +193,12 @@ class _Loop:
         self.counting = sources(pairs, wanted)
         # What the loop computes as it goes, inside or outside of it, stays in it.
         self.local = ({d.name for d in declarations([s])} | assigned_names(s)) - self.counting
-        if any(n.find_all(s, n.Break, n.Continue)):
-            raise DoesNotApplyError
+        need(not any(n.find_all(s, n.Break, n.Continue)))
         start = needed(before, self.counting)
         inner = (x.name for x in n.find_all(s, n.For, n.Decl))
         given = self.rows.known | {d.name for d in declarations(start)} | {*inner}
         given |= {x.name for x in n.find_all(start, n.For)}
-        if (self.counting | names_in(start)) - given:  # or declared outside
-            raise DoesNotApplyError
+        need(self.counting | names_in(start) <= given)  # or declared outside
         # loops that go on where others have ended leave some rows to those
         self.conditional = self.read_later(s, after) or not all(map(self.counts, start))
         # and terms of some rows of a segment leave the others to other terms
@@ -230,8 +227,7 @@ class _Loop:
             case n.Block(body=body):
                 return replace(s, body=tuple(self.numbering(x) for x in body))
             case n.If(condition=condition, yes=yes, no=no) if self.rows.slices(s):
-                if names_in(condition) - self.rows.known - self.counting - {*self.loops}:
-                    raise DoesNotApplyError
+                need(names_in(condition) <= self.rows.known | self.counting | {*self.loops})
                 outside, self.conditional = self.conditional, True
                 branches = self.numbering(yes), no and self.numbering(no)
                 self.conditional = outside
@@ -240,8 +236,7 @@ class _Loop:
                 return self.numbered(s)
         counted = assigned_names(s) & self.counting
         only = assigned_names(s) <= self.counting and not increments(s)
-        if self.rows.slices(s) or (counted and not only):
-            raise DoesNotApplyError
+        need(not self.rows.slices(s) and (only or not counted))
         return s if counted or self.counts(s) else n.Skip(line=s.line)
 
     def read_later(self, s: n.Stmt, after: Sequence[n.Stmt]) -> bool:
@@ -272,8 +267,7 @@ class _Loop:
         cut = first if first.single else self.rows.slice(arguments(s)[0])
         if cut is None or names_in(s) & self.local:
             raise DoesNotApplyError
-        if {x.bounds for x in slices} != {cut.bounds}:
-            raise DoesNotApplyError
+        need({x.bounds for x in slices} == {cut.bounds})
 
         def term(row: n.Var, own: dict[str, n.Expr]) -> n.Stmt:
             if cut.single:
@@ -283,8 +277,7 @@ class _Loop:
                 found = self.rows.slice(e)
                 if found is None:
                     return None
-                if any(names_in(i) & own.keys() for i in found.further):
-                    raise DoesNotApplyError
+                need(not any(names_in(i) & own.keys() for i in found.further))
                 indices = (n.Single(row), *found.further)
                 return n.Index(found.base, indices, type=e.type.element())
 
@@ -295,8 +288,7 @@ class _Loop:
     def passes(self, s: n.For) -> n.Stmt:
         """Numbers for the rows ``for (n in first[j]:last[j])``; a pass goes to `terms`."""
         own = {d.name for d in declarations([s])}
-        if names_in(s.body) & (self.local - own) or assigned_names(s.body) - own:
-            raise DoesNotApplyError
+        need(not names_in(s.body) & (self.local - own) and assigned_names(s.body) <= own)
         slices = self.rows.slices(s.body)
 
         def term(row: n.Var, names: dict[str, n.Expr]) -> n.Stmt:
@@ -314,26 +306,19 @@ class _Loop:
     ) -> n.Stmt:
         """The loop that numbers the rows of a segment; `term_of` gives the term of one row."""
         counts = {self.rows.counts[x.base.name] for x in slices}
-        if len(counts) != 1:
-            raise DoesNotApplyError
+        need(len(counts) == 1)
         size, row = n.integer(counts.pop()), n.integer(self.names.fresh("n"))
         numbers = {k: n.integers(self.names.fresh(f"{k}_of_row")) for k in self.loops}
-        # A row in two segments gets -1, one in none 0; the declared bound then names the row.
         own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
         term = term_of(row, own)
-        if names_in(term) & (self.counting - self.rows.known):
-            raise DoesNotApplyError  # the position itself
+        need(not names_in(term) & (self.counting - self.rows.known))  # the position itself
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = n.ZERO if self.conditional else n.ONE
-        size_of_all = n.SizedType("int", array=(size,))
-        zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
-        for number in numbers.values():
-            bounds = n.Constraint("bounds", lower=lowest)
-            self.numbers.append(n.Decl(number.name, size_of_all, bounds, zeros, line=line))
+        self.numbers += (numbers_of_rows(v, size, lowest, line) for v in numbers.values())
         if self.conditional or not used:
-            term = n.If(_differs(next(iter(own.values()))), term, line=line)
+            term = n.If(differs(next(iter(own.values()))), term, line=line)
         self.terms.append(n.loop(row.name, size, term, line=line))
-        body = n.Block(tuple(_numbered(number, n.integer(k)) for k, number in own.items()))
+        body = n.Block(tuple(numbered_once(number, n.integer(k)) for k, number in own.items()))
         return n.For(row.name, lower, upper, body, line=line)
 
 
@@ -354,14 +339,3 @@ def _set_anew(s: n.Stmt) -> set[str]:
         case n.Assign(target=n.Var(name=name), op="=", value=value):
             return {name} - names_in(value)
     return set()
-
-
-def _differs(number: n.Expr) -> n.Expr:
-    """``number != 0``"""
-    return n.Binary(number, "!=", n.ZERO, type=n.INT)
-
-
-def _numbered(number: n.Expr, value: n.Expr) -> n.Stmt:
-    """``number = number != 0 ? -1 : value;``"""
-    twice = n.Unary("-", n.ONE, type=n.INT)
-    return n.Assign(number, "=", n.Ternary(_differs(number), twice, value, type=n.INT))

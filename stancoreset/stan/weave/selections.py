@@ -34,15 +34,13 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import addends
 from stancoreset.stan.weave.domain import coupled, rowwise
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
 from stancoreset.stan.weave.pieces import refuse
 from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow
-
-__all__ = ["spread"]
 
 
 def spread(draft: Draft) -> Draft:
@@ -126,8 +124,7 @@ class _Spread:
         return rest, loops
 
     def loop(self, e: n.Call, selected: set[str], negative: bool, s: n.Stmt) -> n.Stmt:
-        if len(selected) != 1:
-            raise DoesNotApplyError
+        need(len(selected) == 1)
         (chosen,) = selected
         i = n.integer(self.names.loop())
         entry = self.user_entry(e, chosen, i, s) if e.user else self.entry(e, chosen, i)
@@ -151,8 +148,7 @@ class _Spread:
         if known is None or known.glm is not None:
             raise DoesNotApplyError
         args = [self.row(a, chosen, i) if chosen in self.selections(a) else a for a in e.args]
-        if any(a.type.rank != known.rank(position) for position, a in enumerate(args)):
-            raise DoesNotApplyError
+        need(all(a.type.rank == known.rank(position) for position, a in enumerate(args)))
         return replace(e, args=tuple(args))
 
     def user_entry(self, e: n.Call, chosen: str, i: n.Expr, s: n.Stmt) -> n.Expr:
@@ -196,8 +192,7 @@ class _Spread:
         dep = self.dependences.of(whole)
         # a statistic, ``mean(x[J])``, is another for all rows
         mixes = chosen in self.selections(e) and (dep.kind != "rowwise" or dep.stat)
-        if mixes or names_in(others) & self.sized:
-            raise DoesNotApplyError
+        need(not mixes and not names_in(others) & self.sized)
         return whole
 
     def picked(self, e: n.Expr, chosen: str, index: n.Indexing) -> n.Expr:

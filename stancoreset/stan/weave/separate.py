@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stancoreset.errors import WeaveError
@@ -55,8 +55,6 @@ from stancoreset.stan.weave.scratch import found_by_rows
 from stancoreset.stan.weave.switches import Dropped, by_switch
 from stancoreset.stan.weave.writes import after_write
 
-__all__ = ["Flow", "NoLikelihoodError", "separate"]
-
 Parts = tuple[Proven, ...]
 
 
@@ -91,10 +89,11 @@ class Place:
     once: frozenset[str] = frozenset()
 
 
+@dataclass(eq=False)
 class Flow:
     """Walks statements; `env` holds the dependence of every variable in scope.
 
-    Parameters
+    Attributes
     ----------
     program : nodes.Program
     obs : str
@@ -110,40 +109,28 @@ class Flow:
         Whether the statements are those of transformed parameters and the model.
     drops : bool
         Whether branches that the data choose are left out where they cannot be weighted.
-    followed : dict, optional
-        What is known of calls of users' functions; added to.
+    known_calls : dict
+        What calls of users' functions have been found to depend on, by function and arguments.
     """
 
-    def __init__(
-        self,
-        program: n.Program,
-        obs: str,
-        env: dict[str, Dep],
-        data: set[str],
-        names: Names,
-        calls: tuple[str, ...] = (),
-        density_block: bool = False,
-        *,
-        drops: bool = False,
-        followed: dict[Any, Dep] | None = None,
-    ) -> None:
-        self.drops = drops
-        #: What calls of users' functions have been found to depend on, by function and arguments.
-        self.known_calls: dict[Any, Dep] = {} if followed is None else followed
+    program: n.Program
+    obs: str
+    env: dict[str, Dep]
+    data: set[str]
+    names: Names
+    calls: tuple[str, ...] = ()
+    density_block: bool = False
+    drops: bool = False
+    known_calls: dict[Any, Dep] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         #: What loops have been found to do, by their body, where they stand, and what they find.
         self.known_loops: dict[Any, tuple[n.Stmt, Proven, dict[str, Dep]]] = {}
-        self.program = program
-        self.obs = obs
-        self.env = env
-        self.data = data
-        self.names = names
-        self.calls = calls
-        self.density_block = density_block
-        self.functions = {f.name for f in program.functions if f.body is not None}
+        self.functions = {f.name for f in self.program.functions if f.body is not None}
         self.rows = Rows(
-            env, data, self.call_user, pure_sums=bool(calls), optional=optional(program)
+            self.env, self.data, self.call_user, bool(self.calls), optional(self.program)
         )
-        self.pieces = Pieces(self.rows, self.functions, n.integer(obs))
+        self.pieces = Pieces(self.rows, self.functions, n.integer(self.obs))
         self.place = Place()
         self.left = UNSET  # of the conditions on which a pass of the loop was left before
         self.returned: list[Dep] = []
@@ -772,7 +759,7 @@ class Flow:
         obs = next((p.name for p in f.parameters if env[p.name].kind == "count"), self.obs)
         calls = (*self.calls, f.name)
         inner = Flow(
-            self.program, obs, dict(env), set(), self.names, calls, followed=self.known_calls
+            self.program, obs, dict(env), set(), self.names, calls, known_calls=self.known_calls
         )
         try:
             inner.block(body_of(f.body))

@@ -17,8 +17,6 @@ from stancoreset.stan.syntax import (
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["filtered", "needed", "without", "without_unread"]
-
 
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
     """The statements that the values of `wanted` depend on, control flow included."""

@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import bare, declarations, picks_one, rewritten, unchained
+from stancoreset.stan.syntax import bare, picks_one, rewritten, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element, InLoop, arguments, entry_of
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import UNARY
-
-__all__ = ["with_slices_as_loops"]
 
 
 def with_slices_as_loops(draft: Draft) -> Draft:
@@ -34,13 +32,6 @@ def with_slices_as_loops(draft: Draft) -> Draft:
 
 class _Loops(Rewriter):
     """Puts loops in place of terms."""
-
-    def __init__(self, p: n.Program) -> None:
-        super().__init__(p)
-        blocks = p.known, p.parameters, p.transformed_parameters, p.model
-        found = declarations(*blocks)
-        names = [d.name for d in found]
-        self.declared = {d.name: d.size.dims for d in found if names.count(d.name) == 1}
 
     def statement(self, s: n.Node) -> n.Stmt | None:
         """The loop that stands for a term of many entries; None for all else."""
@@ -74,7 +65,7 @@ class _Loops(Rewriter):
             base = base.base
         if not isinstance(base, n.Var) or base.name not in self.declared:
             return None
-        return self.declared[base.name][-1]
+        return self.declared[base.name].size.dims[-1]
 
     # ---- slices ---------------------------------------------------------------------------
 
@@ -135,7 +126,7 @@ class _Cell:
     row: tuple[n.Var, str]
     column: tuple[n.Var, str]
     flat: str
-    declared: Mapping[str, tuple[n.Expr, ...]]
+    declared: Mapping[str, n.Decl]
 
     def of_flat(self, e: n.Expr) -> n.Expr | None:
         """The cell of ``to_vector(m)``; what is not made of a table has other entries."""
@@ -143,8 +134,7 @@ class _Cell:
             case n.Call(name=name, args=(table,)) if _FLAT.get(name) == _FLAT[self.flat]:
                 if table.type.rank == 2:
                     return self.of(table)
-        if isinstance(e, n.Var | n.Index):
-            raise DoesNotApplyError
+        need(not isinstance(e, n.Var | n.Index))
         return None
 
     def of(self, e: n.Expr) -> n.Expr:
@@ -163,8 +153,7 @@ class _Cell:
                 return replace(self, row=self.column, column=self.row).of(arg)
             case n.Call(name="rep_matrix", args=(v, *sizes)):
                 own, other = (self.row, self.column)[:: 1 if _upright(v) else -1]
-                if v.type.rank and text(sizes[0]) != other[1]:
-                    raise DoesNotApplyError
+                need(not v.type.rank or text(sizes[0]) == other[1])
                 return _turned_entry(v, own[0]) if v.type.rank else v
             case n.Call(name=name) if name not in UNARY:
                 raise DoesNotApplyError
@@ -186,14 +175,12 @@ class _Cell:
         self.check(e, 0 if first else -1, k)
         if e.type.base == "matrix" and not first:
             return n.Index(e, (n.All(), n.Single(k[0])), type=n.VECTOR)
-        if e.type.base != "matrix" and _upright(e) != first:
-            raise DoesNotApplyError
+        need(e.type.base == "matrix" or _upright(e) == first)
         return n.entry(e, k[0])
 
     def check(self, e: n.Var, axis: int, k: tuple[n.Var, str]) -> None:
         """The declared size of a table along one axis must be the count of `k`."""
-        if e.name not in self.declared or text(self.declared[e.name][axis]) != k[1]:
-            raise DoesNotApplyError
+        need(e.name in self.declared and text(self.declared[e.name].size.dims[axis]) == k[1])
 
 
 def _turned_entry(v: n.Expr, k: n.Var) -> n.Expr:

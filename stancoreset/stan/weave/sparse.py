@@ -17,8 +17,6 @@ from stancoreset.stan.syntax import Names, bare, parse, substituted, with_statem
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 
-__all__ = ["without_sparse_products"]
-
 # The longest row is found by functions of Stan's that both engines have: these statements stand in
 # the author's program, too, which has no function of ours, and stanli has no `to_int` here. The
 # differences are sorted as an array, since CmdStan 2.35 sorts an expression of vectors through a

@@ -30,9 +30,6 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import suffix
 
-__all__ = ["in_one_spelling"]
-
-
 #: Functions of a diagonal that give the scales of a normal density.
 _SCALES = {"multi_normal": "sqrt", "multi_normal_cholesky": "", "multi_normal_prec": "inv_sqrt"}
 

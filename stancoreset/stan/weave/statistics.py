@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from stancoreset.stan.syntax import Names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import BLOCKS, FILLED
 
-__all__ = ["Statistics"]
 
-
+@dataclass(eq=False)
 class Statistics:
     """Replaces statistics of rows in expressions by numbers frozen at the full data.
 
-    Parameters
-    ----------
-    rows : Rows
-    obs : str
-        The data integer that counts observations.
-    names : Names
+    `count` is the data integer that counts observations, `numbers` are those frozen, by their text.
     """
 
-    def __init__(self, rows: Rows, obs: str, names: Names) -> None:
-        self.rows = rows
-        self.count = n.integer(obs)
-        self.names = names
-        self.numbers: dict[str, n.Decl] = {}  # frozen numbers, by their text
+    rows: Rows
+    count: n.Var
+    names: Names
+    numbers: dict[str, n.Decl] = field(default_factory=dict)
 
     def hoist(self, e: n.Expr, as_size: bool = True) -> n.Expr:
         """`e` with the statistics of the rows in it replaced by frozen numbers.

@@ -18,8 +18,6 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.outcome_statistics import outcomes
 
-__all__ = ["Dropped", "by_switch", "checks", "negated", "refuse_lost_outcomes"]
-
 
 @dataclass(frozen=True)
 class Dropped:
@@ -46,7 +44,7 @@ class Dropped:
         """
         condition, *others = self.conditions
         outer = [text(c) for c in self.conditions[:-1] if not isinstance(c, n.Unary)]
-        by = "; ".join([*outer[-_OUTER:], text(self.conditions[-1])])
+        by = "; ".join([*outer[-2:], text(self.conditions[-1])])  # the innermost ones
         line = f"line {self.error.line}: " if self.error.line else ""
         why = f"{line}{self.error.why}; the data choose this branch by {by}"
         last = bare(self.conditions[-1])
@@ -86,7 +84,6 @@ def by_switch(d: n.Decl, counts: Iterable[str]) -> n.Expr | None:
     return None
 
 
-_OUTER = 2  # conditions around a branch that its message names
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _TESTS = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Column", "Table"]
-
 
 @dataclass(frozen=True)
 class Column:

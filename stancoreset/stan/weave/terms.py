@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import Names, bare
 from stancoreset.stan.syntax import expression as text
@@ -21,9 +21,6 @@ from stancoreset.stan.weave.pieces import scaled
 from stancoreset.stan.weave.proven import Piece, Statements
 from stancoreset.stan.weave.sampling import truncated
 from stancoreset.stan.weave.statistics import Statistics
-
-__all__ = ["Terms"]
-
 
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
 _OVER_ROWS = "a sum over observations"
@@ -50,23 +47,21 @@ class Term:
     cells: n.Expr | None = None
 
 
+@dataclass(eq=False)
 class Locals:
     """Local variables that are computed before the loop over rows.
 
-    Parameters
-    ----------
-    rows : Rows
-    statistics : Statistics
-    names : Names
+    `declared` are those of the statement at hand, `constants` vectors of data alone, by their text.
     """
 
-    def __init__(self, rows: Rows, statistics: Statistics, names: Names) -> None:
-        self.rows = rows
-        self.statistics = statistics
-        self.count = statistics.count
-        self.names = names
-        self.declared: Statements = []  # of the statement at hand
-        self.constants: dict[str, n.Decl] = {}  # vectors of data alone, by their text
+    rows: Rows
+    statistics: Statistics
+    names: Names
+    declared: Statements = field(default_factory=list)
+    constants: dict[str, n.Decl] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.count = self.statistics.count
 
     def of(self, e: n.Expr, role: str, *, sliced: bool = False) -> n.Expr:
         """`e`, or a local variable that holds it if its rows cost more than an index."""
@@ -113,28 +108,19 @@ class Locals:
         return own
 
 
+@dataclass(eq=False)
 class Terms:
-    """Weights sums over rows.
+    """Weights sums over rows; `functions` are the user's."""
 
-    Parameters
-    ----------
-    rows : Rows
-    functions : container of str
-        Names of the user's functions.
-    statistics : Statistics
-    names : Names
-    """
+    rows: Rows
+    functions: Container[str]
+    statistics: Statistics
+    names: Names
 
-    def __init__(
-        self, rows: Rows, functions: Container[str], statistics: Statistics, names: Names
-    ) -> None:
-        self.rows = rows
-        self.functions = functions
-        self.statistics = statistics
-        self.hoist = statistics.hoist
-        self.count = statistics.count
-        self.names = names
-        self.locals = Locals(rows, statistics, names)
+    def __post_init__(self) -> None:
+        self.hoist = self.statistics.hoist
+        self.count = self.statistics.count
+        self.locals = Locals(self.rows, self.statistics, self.names)
 
     # ---- sums over rows -----------------------------------------------------------------
 

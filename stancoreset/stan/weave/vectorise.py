@@ -9,7 +9,7 @@ the loop that it was.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import (
     Names,
@@ -17,6 +17,7 @@ from stancoreset.stan.syntax import (
     bare,
     body_of,
     declarations,
+    index_name,
     names_in,
     unchained,
     with_blocks,
@@ -26,11 +27,9 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.counts import declared
 from stancoreset.stan.weave.domain import coupled, rowwise
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import UNARY, suffix
-
-__all__ = ["vectorise"]
 
 _VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
 _DOTTED = {"*": ".*", "/": "./", "^": ".^"}
@@ -47,14 +46,14 @@ def vectorise(draft: Draft) -> Draft:
     return replace(draft.of(whole_program), vectorised=frozenset(whole.lifted))
 
 
+@dataclass(eq=False)
 class _Whole:
     """Finds the loops over rows; `lifted` are the user's statements that stood in them."""
 
-    def __init__(self, rows: Rows, count: n.Var, names: Names) -> None:
-        self.rows = rows
-        self.count = count
-        self.names = names
-        self.lifted: set[n.Stmt] = set()
+    rows: Rows
+    count: n.Var
+    names: Names
+    lifted: set[n.Stmt] = field(default_factory=set)
 
     def statements(self, body: Iterable[n.Stmt]) -> list[n.Stmt]:
         return [new for s in body for new in self.statement(s)]
@@ -71,7 +70,8 @@ class _Whole:
 
     def loop(self, s: n.For) -> list[n.Stmt]:
         """Statements that stand for a loop; itself, if one has no form known to be the same."""
-        lift, written = _Lift(s, self.rows, self.count, self.names), body_of(s.body)
+        written = body_of(s.body)
+        lift = _Lift(s.name, assigned_names(s.body), self.rows, self.count, self.names)
         found: list[n.Stmt] = []
         try:
             for b in written:
@@ -84,30 +84,29 @@ class _Whole:
         return found
 
 
+@dataclass(eq=False)
 class _Lift:
-    def __init__(self, s: n.For, rows: Rows, count: n.Var, names: Names) -> None:
-        self.loop = s.name
-        self.written = assigned_names(s.body)  # of which a row may read its own element alone
-        self.rows = rows
-        self.count = count
-        self.names = names
-        self.before: list[n.Stmt] = []  # what has to stand before the next statement
-        self.local: dict[str, n.Type] = {}  # variables of the loop's body, now vectors
-        self.filled: set[str] = set()  # vectors of which the body has assigned the row's element
+    """One loop over rows, as far as its statements are lifted."""
+
+    loop: str
+    written: set[str]  # of which a row may read its own element alone
+    rows: Rows
+    count: n.Var
+    names: Names
+    before: list[n.Stmt] = field(default_factory=list)  # has to stand before the next statement
+    local: set[str] = field(default_factory=set)  # variables of the loop's body, now vectors
+    filled: set[str] = field(default_factory=set)  # vectors whose row's element is assigned
 
     def statement(self, s: n.Stmt) -> n.Stmt:
         match s:
-            case n.Decl(value=value) if s.type == n.Type("real") and value is not None:
+            case n.Decl(value=value) if s.type == n.REAL and value is not None:
                 e = self.entry(value)
-                if e.type.rank == 0 or s.constraint.kind != "none":
-                    raise DoesNotApplyError
-                self.local[s.name] = e.type
+                need(e.type.rank and s.constraint.kind == "none")
+                self.local.add(s.name)
                 return replace(s, size=n.SizedType("vector", sizes=(self.count,)), value=e)
-            case n.Assign(target=n.Index(base=n.Var() as v, indices=(n.Single(index),))):
-                if not self.is_loop(index) or v.type.rank != 1 or v.name in self.local:
-                    raise DoesNotApplyError
-                if v.type.base != "vector" or s.op not in ("=", "+=", "-="):
-                    raise DoesNotApplyError
+            case n.Assign(target=n.Index(base=n.Var(type=n.VECTOR) as v, indices=(index,))):
+                need(index_name(index) == self.loop and v.name not in self.local)
+                need(s.op in ("=", "+=", "-="))
                 e = self.entry(s.value)
                 if e.type.rank == 0 and s.op == "=":
                     e = n.call("rep_vector", e, self.count, kind=n.VECTOR)
@@ -118,25 +117,19 @@ class _Lift:
                 return replace(s, arg=first, args=tuple(args))
             case n.TargetAdd(value=n.Call(user=False) as e):
                 name, kind = suffix(e.name)
-                if kind not in ("_lpdf", "_lpmf", "_lupdf", "_lupmf") or not has_closed_form(name):
-                    raise DoesNotApplyError
+                need(kind in ("_lpdf", "_lpmf", "_lupdf", "_lupmf") and has_closed_form(name))
                 return replace(s, value=replace(e, args=self.arguments(name, e.args)))
         raise DoesNotApplyError
 
     # ---- expressions --------------------------------------------------------------------
 
-    def is_loop(self, e: n.Expr) -> bool:
-        e = bare(e)
-        return isinstance(e, n.Var) and e.name == self.loop
-
-    def same_for_all(self, e: n.Expr) -> bool:
-        names = names_in(e)
-        return self.loop not in names and not names & (self.local.keys() | self.written)
+    def same_for_all(self, e: n.Node) -> bool:
+        return not names_in(e) & {self.loop, *self.local, *self.written}
 
     def picked(self, e: n.Expr) -> n.Expr | None:
         """The variable v of ``v[n]``, one entry per observation."""
         match bare(e):
-            case n.Index(base=n.Var() as v, indices=(n.Single(index),)) if self.is_loop(index):
+            case n.Index(base=n.Var() as v, indices=(index,)) if index_name(index) == self.loop:
                 dep = self.rows.of(v)
                 rowwise = dep.kind == "rowwise" and dep.axis == 0
                 if v.type.rank == 1 and (rowwise or v.name in self.filled):
@@ -145,12 +138,10 @@ class _Lift:
 
     def arguments(self, name: str, args: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
         lifted = tuple(map(self.outcome, args))
-        if not any(a.type.rank for a in lifted):
-            raise DoesNotApplyError  # N times the same term is not one term
+        need(any(a.type.rank for a in lifted))  # N times the same term is not one term
         if any(a.type.rank for a in args):
             dep = self.rows.flattened(name, lifted)
-            if dep is None or dep.kind != "sum":
-                raise DoesNotApplyError
+            need(dep is not None and dep.kind == "sum")
         return lifted
 
     def outcome(self, e: n.Expr) -> n.Expr:
@@ -163,22 +154,18 @@ class _Lift:
     def table(self, e: n.Expr) -> n.Var:
         """The matrix M of ``M[n]`` or ``M[:, n]``."""
         match bare(e):
-            case n.Index(base=base, indices=(n.All(), n.Single(index))):
+            case n.Index(base=n.Var(type=n.MATRIX) as m, indices=(n.All(), index)):
                 axis = 1
-            case n.Index(base=base, indices=(n.Single(index), *rest)) if rest in ([], [n.All()]):
+            case n.Index(base=n.Var(type=n.MATRIX) as m, indices=(index,) | (index, n.All())):
                 axis = 0
             case _:
                 raise DoesNotApplyError
-        if not isinstance(base, n.Var) or base.type != n.MATRIX or not self.is_loop(index):
-            raise DoesNotApplyError
-        if self.rows.of(base) != rowwise(axis):
-            raise DoesNotApplyError
-        return base
+        need(index_name(index) == self.loop and self.rows.of(m) == rowwise(axis))
+        return m
 
     def entry(self, e: n.Expr) -> n.Expr:
         """The vector of all rows of a scalar expression; what all rows share stays a scalar."""
-        if e.type.rank:
-            raise DoesNotApplyError
+        need(not e.type.rank)
         if self.same_for_all(e):
             return e
         v = self.picked(e)
@@ -192,35 +179,28 @@ class _Lift:
                 return n.Paren(inner, type=inner.type)
             case n.Unary(op="-", arg=arg):
                 return n.Unary("-", self.entry(arg), type=n.VECTOR)
+            case n.Binary(left=a, op="*", right=b) if a.type.rank and b.type.rank:
+                return self.product(a, b)
             case n.Binary():
                 return self.binary(e)
-            case n.Call(user=False):
-                return self.call(e)
-            case n.Index():
-                e = unchained(e)
-                return self.lookup(e.base, e.indices)
-        raise DoesNotApplyError
-
-    def binary(self, e: n.Binary) -> n.Expr:
-        if e.op == "*" and e.left.type.rank and e.right.type.rank:
-            return self.product(e.left, e.right)
-        whole = e.op == "/" and e.left.type.base == e.right.type.base == "int"
-        if whole or e.op not in ("+", "-", *_DOTTED):  # a quotient of integers drops its remainder
-            raise DoesNotApplyError
-        a, b = self.entry(e.left), self.entry(e.right)
-        both = a.type.rank and b.type.rank
-        dotted = e.op == "^" or (both and e.op in _DOTTED) or (e.op == "/" and b.type.rank)
-        return n.Binary(a, _DOTTED[e.op] if dotted else e.op, b, type=n.VECTOR)
-
-    def call(self, e: n.Call) -> n.Expr:
-        match e:
             case n.Call(name="dot_product", args=(a, b)):
                 return self.product(a, b)
             case n.Call(name="pow", args=(a, b)):
                 return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
-            case n.Call(name=name, args=(arg,)) if name in UNARY and name != "step":
+            case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
                 return n.call(name, self.entry(arg), kind=n.VECTOR)
+            case n.Index():
+                return self.lookup(unchained(e))
         raise DoesNotApplyError
+
+    def binary(self, e: n.Binary) -> n.Expr:
+        whole = e.op == "/" and e.left.type.base == e.right.type.base == "int"
+        # a quotient of integers drops its remainder
+        need(not whole and e.op in ("+", "-", *_DOTTED))
+        a, b = self.entry(e.left), self.entry(e.right)
+        both = a.type.rank and b.type.rank
+        dotted = e.op == "^" or (both and e.op in _DOTTED) or (e.op == "/" and b.type.rank)
+        return n.Binary(a, _DOTTED[e.op] if dotted else e.op, b, type=n.VECTOR)
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
         """``X[n] * b`` → ``X * b``"""
@@ -230,38 +210,29 @@ class _Lift:
             return by_group
         if not self.same_for_all(b):
             a, b = b, a
-        if not self.same_for_all(b) or b.type != n.VECTOR or not isinstance(a, n.Index):
-            raise DoesNotApplyError
-        x = a.base
-        if not isinstance(x, n.Var) or x.type != n.MATRIX:
-            raise DoesNotApplyError
-        dep = self.rows.of(x)
-        first, rest = a.indices[0], a.indices[1:]
-        if dep.kind != "rowwise" or dep.axis != 0 or a.type.rank != 1:
-            raise DoesNotApplyError
-        if not isinstance(first, n.Single) or not self.is_loop(first.index):
-            raise DoesNotApplyError
-        whole: n.Expr = x
-        if rest and not isinstance(rest[0], n.All):
-            if isinstance(rest[0], n.Single) or not all(
-                self.same_for_all(c) for c in n.children(rest[0]) if isinstance(c, n.Expression)
-            ):
-                raise DoesNotApplyError
-            whole = n.Index(x, (n.All(), *rest), type=n.MATRIX)
-        return n.Binary(whole, "*", b, type=n.VECTOR)
+        need(self.same_for_all(b) and b.type == n.VECTOR)
+        match a:
+            case n.Index(base=n.Var(type=n.MATRIX) as x, indices=(row, *columns)):
+                dep = self.rows.of(x)
+                need(dep.kind == "rowwise" and dep.axis == 0 and index_name(row) == self.loop)
+                need(a.type.rank == 1 and all(map(self.same_for_all, columns)))
+                some = any(not isinstance(i, n.All) for i in columns)
+                whole = n.Index(x, (n.All(), *columns), type=n.MATRIX) if some else x
+                return n.Binary(whole, "*", b, type=n.VECTOR)
+        raise DoesNotApplyError
 
     def product_by_group(self, a: n.Expr, b: n.Expr) -> n.Expr | None:
         """``X[n] * b[g[n]]`` → ``m``, and before it ``m += X[:, k] .* b[g, k]`` for all k."""
         match _untransposed(a), _untransposed(b):
             case (
-                n.Index(base=n.Var() as x, indices=(n.Single(row), *rest)),
+                n.Index(base=n.Var() as x, indices=(row, *rest)),
                 n.Index(base=n.Var() as v, indices=(n.Single(index), *others)),
             ):
                 group = self.picked(index)
                 whole = all(isinstance(i, n.All) for i in (*rest, *others))
             case _:
                 return None
-        ours = x.type == n.MATRIX and self.rows.of(x) == rowwise(0) and self.is_loop(row)
+        ours = x.type == n.MATRIX and self.rows.of(x) == rowwise(0) and index_name(row) == self.loop
         theirs = v.type in _VECTORS and self.same_for_all(v) and self.rows.of(v).kind == "free"
         if group is None or not (whole and ours and theirs):
             return None
@@ -280,38 +251,22 @@ class _Lift:
         ]
         return m
 
-    def lookup(self, base: n.Expr, indices: tuple[n.Indexing, ...]) -> n.Expr:
+    def lookup(self, e: n.Index) -> n.Expr:
         """``a[g[n]]`` → ``a[g]``, ``X[n, k]`` → ``X[:, k]``, ``B[g[n], k]`` → ``B[g, k]``."""
-        if not isinstance(base, n.Var) or len(indices) != base.type.rank:
-            raise DoesNotApplyError
-        if base.name in self.written:
-            raise DoesNotApplyError  # the element of another row, which may not be there yet
-        if not all(isinstance(i, n.Single) for i in indices):
-            raise DoesNotApplyError
-        dep = self.rows.of(base)
-        first = indices[0]
-        assert isinstance(first, n.Single)
-        if base.type == n.MATRIX:
-            second = indices[1]
-            assert isinstance(second, n.Single)
-            if not self.same_for_all(second.index):
+        match e:
+            case n.Index(base=n.Var() as base, indices=(n.Single(i) as first, *rest)):
+                # not the element of another row, which may not be there yet
+                need(len(e.indices) == base.type.rank and base.name not in self.written)
+            case _:
                 raise DoesNotApplyError
-            if dep == rowwise(0) and self.is_loop(first.index):
-                return n.Index(base, (n.All(), second), type=n.VECTOR)
-            group = self.picked(first.index)
-            if dep.kind == "free" and group is not None:
-                return n.Index(base, (n.Single(group), second), type=n.VECTOR)
+        need(all(isinstance(k, n.Single) and self.same_for_all(k) for k in rest))
+        dep, matrix, group = self.rows.of(base), base.type == n.MATRIX, self.picked(i)
+        if matrix and dep == rowwise(0) and index_name(first) == self.loop:
+            return n.Index(base, (n.All(), *rest), type=n.VECTOR)
+        if group is None or dep.kind != "free":
             raise DoesNotApplyError
-        group = self.picked(first.index)
-        if dep.kind != "free" or group is None or not all(map(self.is_shared, indices[1:])):
-            raise DoesNotApplyError
-        kind = n.Type("real", 1) if len(indices) > 1 else base.type
-        gathered = n.Index(base, (n.Single(group), *indices[1:]), type=kind)
-        return _as_vector(gathered)
-
-    def is_shared(self, index: n.Indexing) -> bool:
-        """Whether all rows pick the same."""
-        return isinstance(index, n.Single) and self.same_for_all(index.index)
+        kind = n.VECTOR if matrix else n.Type("real", 1) if rest else base.type
+        return _as_vector(n.Index(base, (n.Single(group), *rest), type=kind))
 
 
 def _as_vector(e: n.Expr) -> n.Expr:

@@ -20,7 +20,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import reduce
+from itertools import chain, combinations
 from pathlib import Path
 from time import monotonic
 
@@ -35,7 +36,7 @@ from stancoreset.stan.weave.by_group import with_groups_filled_by_group
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
-from stancoreset.stan.weave.draft import Draft, Entry, OutOfTimeError, Pass, through
+from stancoreset.stan.weave.draft import Draft, OutOfTimeError, Pass, through
 from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.gathered import with_selected_data_in_place
 from stancoreset.stan.weave.hoisted import with_values_hoisted
@@ -60,35 +61,10 @@ from stancoreset.stan.weave.sparse import without_sparse_products
 from stancoreset.stan.weave.spelling import in_one_spelling
 from stancoreset.stan.weave.vectorise import vectorise
 
-__all__ = ["STAGES", "Chain", "Entry", "Search", "Woven", "weave"]
-
-
-def with_rows_before(draft: Draft) -> Draft:
-    """Rows in segments, and rows selected on the left, have numbers and data of rows before."""
-    rows = without_left_selections(without_segments(draft))
-    return draft if rows is draft else with_numbers_as_data(rows)
-
-
-def with_own_states(draft: Draft) -> Draft:
-    """Rows begin with positions and scratch containers of their own."""
-    return with_own_scratch(with_positions_found(draft))
-
-
-def with_own_scratch_of_cells(draft: Draft) -> Draft:
-    """Cells of tables begin with scratch containers of their own."""
-    cells = in_long_form(draft)
-    return draft if cells is draft else with_own_scratch(cells)
-
 
 def with_switches(draft: Draft) -> Draft:
     """Branches that the data choose may be left out; sparse designs become dense."""
     return replace(without_sparse_products(draft), switches=True)
-
-
-def with_two_counts(draft: Draft) -> Draft:
-    """The two elements of an array count rows, as in rstanarm's programs."""
-    own = with_counts_of_their_own(draft)
-    return draft if own is draft else with_switches(own)
 
 
 def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
@@ -118,18 +94,18 @@ class Search:
     """Readings of a draft, in the order in which they are tried.
 
     The draft changed by `first`, and the draft as it stands; then, for each of the `spellings`,
-    which build on each other, what it makes of the draft, and that read in one way more, by each of
-    the `readings`. What a pass leaves as it was is not tried again.
+    which build on each other, what it makes of the draft, and that read in one way more, by the
+    passes of each of the `readings`. What these leave as it was is not tried again.
     """
 
     first: Pass
     spellings: tuple[Pass, ...]
-    readings: tuple[Pass, ...]
+    readings: tuple[tuple[Pass, ...], ...]
 
     @property
     def passes(self) -> tuple[Pass, ...]:
         """All passes, in order."""
-        return (self.first, *self.spellings, *self.readings)
+        return (self.first, *self.spellings, *chain.from_iterable(self.readings))
 
     def drafts(self, draft: Draft) -> Iterator[Draft]:
         """Give the readings to try."""
@@ -141,7 +117,7 @@ class Search:
             if spelled is not draft:
                 yield spelled
             for read in self.readings:
-                reading = read(spelled)
+                reading = reduce(lambda d, step: step(d), read, spelled)
                 if reading is not spelled:
                     yield reading
 
@@ -179,19 +155,14 @@ STAGES: tuple[Chain, Search, Chain] = (
             with_values_at_their_places,
         ),
         readings=(
-            with_rows_before,
-            in_long_form,
-            with_own_scratch_of_cells,
-            with_own_states,
-            with_numbers_as_data,
-            with_two_counts,
-            with_switches,
+            (without_segments, without_left_selections, with_numbers_as_data),
+            (in_long_form,),
+            (in_long_form, with_positions_found, with_own_scratch),
+            (with_counts_of_their_own, with_switches),
         ),
     ),
     Chain((spread, freeze, vectorise, separate, one_row, reach)),
 )
-#: Seconds for which readings are tried: every program is woven or refused within 20 seconds.
-SECONDS = 12.0
 
 
 def weave(
@@ -200,6 +171,7 @@ def weave(
     *,
     include_paths: Sequence[str | Path] = (),
     filename: str = "model.stan",
+    seconds: float = 12.0,
 ) -> Woven:
     """Weight every observation's contribution to the log density of a Stan program.
 
@@ -216,6 +188,8 @@ def weave(
         Folders in which ``#include`` looks.
     filename : str, optional
         Name used in Stan's messages.
+    seconds : float, optional
+        For which readings are tried.
 
     Returns
     -------
@@ -241,7 +215,7 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = Draft(program, until=monotonic() + SECONDS)
+    draft = Draft(program, until=monotonic() + seconds)
     try:
         return _found(draft, obs)
     except StancoresetError:

@@ -9,8 +9,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import UNSET, Dep, coupled, join, rowwise
 from stancoreset.stan.weave.expressions import Rows
 
-__all__ = ["after_write"]
-
 
 @dataclass(frozen=True)
 class _Part:
