@@ -23,7 +23,7 @@ from stancoreset.stan import (
 from stancoreset.stan.data import declared, index_words, not_finite
 from stancoreset.stan.syntax import Names, assignments, parse, printer, sources
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
+from stancoreset.stan.weave import Woven, frozen_values, weave, with_sizes_as_data
 
 __all__ = ["Adopted", "adopt"]
 
@@ -206,8 +206,8 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         weighted = weighted_program(program, obs=obs)
         return Adopted(program, weighted, source=program.code, asked=obs)
     source, woven = program, weave(program.tree, obs)
-    if woven.written:  # sizes written as literals become data
-        counted = with_count(Draft(program.tree)).program
+    if woven.written:  # sizes that are written as literals, or computed, become data
+        counted = with_sizes_as_data(program.tree, woven.written)
         program = StanProgram.from_code(printer.program(counted), name=program.name)
     if woven.table is not None:  # two counts become one table
         program = StanProgram.from_code(printer.program(woven.table.program), name=program.name)
