@@ -74,7 +74,7 @@ for (j in 1:J) target += -2 * l[j]; }""",
         """// data: {"J": 2, "n": [4, 2]}
 data { int J; array[J] int n; vector[sum(n)] y; } parameters { real a; }
 model { for (i in 1:sum(n)) y[i] ~ cauchy(a, 1); }""",
-        "for (i in 1 : N) y[i] ~ cauchy(a, 1);",
+        "vector[N] y; } parameters { real a; } model { for (i in 1 : N)",
     ),
     "with_densities_written_out": (
         """// data: {"N": 6}

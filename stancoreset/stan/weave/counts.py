@@ -14,7 +14,8 @@ A coreset has fewer rows, so the number becomes data, ``int N;``, which users ne
 Parameters keep their sizes, for there may be as many groups as observations; then transformed
 parameters keep theirs too.
 
-Or it computes their number, as programs with ragged arrays do; this number becomes data as well:
+Or it computes their number from sizes of groups, as programs with ragged arrays do; this number
+becomes data as well:
 
     data { int J; array[J] int n; vector[sum(n)] y; array[sum(n)] int g; }
 """
@@ -281,13 +282,14 @@ def with_count(draft: Draft) -> Draft:
 
 
 def with_computed_count(draft: Draft, name: str = "") -> Draft:
-    """A number of observations that the outcomes' sizes compute from other data becomes data."""
+    """A number of observations that outcomes' sizes compute from integer arrays becomes data."""
     program = draft.program
     modelled = set().union(*map(outcomes, program.model))
     firsts = [bare(d.size.dims[0]) for d in program.data if d.name in modelled and d.size.dims]
     sizes = {text(e) for e in firsts}
     used = names_in(firsts[:1])
-    computed = used and used <= {d.name for d in program.data} and not isinstance(firsts[0], n.Var)
+    # What `2 * N` computes from a number leaves open whether rows are counted by N.
+    computed = used and used <= {d.name for d in program.data if d.type == n.INTS}
     if draft.counts or len(sizes) != 1 or not computed:
         return draft
     (size,), name = sizes, name or _fresh(program)
