@@ -88,7 +88,8 @@ def declared(d: n.Decl, counts: set[str]) -> Dep:
     if len(axes) > 1:
         return coupled(
             f"`{d.name}` has a row and a column for each observation: it relates every pair",
-            LONG_FORM,
+            f"{LONG_FORM}; if it relates groups, give it their number as its size, "
+            f"`matrix[J, J] {d.name};`",
         )
     if any(names_in(size) & counts for k, size in enumerate(dims) if k not in axes):
         return coupled(f"the size of `{d.name}` is computed from the number of observations")
