@@ -36,6 +36,7 @@ __all__ = [
     "check_seed",
     "check_text",
     "check_whole",
+    "explain_absence",
     "group",
     "is_number",
     "is_whole",
@@ -44,6 +45,7 @@ __all__ = [
     "option",
     "options_of",
     "shown",
+    "suggest",
     "understood",
 ]
 
@@ -130,14 +132,27 @@ def check_text(name: str, value: object, meaning: str = "a string") -> None:
         raise OptionError(f"{name} is {shown(value)}, expected {meaning}")
 
 
-def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Raise unless `value` is one of the known strings; the message suggests similar ones."""
+def check_choice(
+    name: str,
+    value: object,
+    choices: Iterable[str],
+    *,
+    besides: str = "",
+    error: type[StancoresetError] = OptionError,
+) -> None:
+    """Raise unless `value` is one of the known strings; the message suggests similar ones.
+
+    `besides` says, for the message, what else the option may be.
+
+    >>> check_choice("engine", "stanly", ("auto", "stanli"))
+    Traceback (most recent call last):
+    stancoreset.errors.OptionError: engine is 'stanly', expected one of 'auto', ...
+    """
     known = list(choices)
     if not isinstance(value, str) or value not in known:
-        meant = near_misses(value, known) if isinstance(value, str) else []
-        hint = f"; did you mean {meant[0]!r}?" if meant else ""
-        raise OptionError(
-            f"{name} is {shown(value)}, expected one of {', '.join(map(repr, known))}{hint}"
+        listed = ", ".join(map(repr, known))
+        raise error(
+            f"{name} is {shown(value)}, expected one of {listed}{besides}{suggest(value, known)}"
         )
 
 
@@ -227,6 +242,33 @@ def near_misses(name: str, names: Iterable[str]) -> list[str]:
     by_lower = {str(other).lower(): str(other) for other in names}
     close = difflib.get_close_matches(name.lower(), by_lower, n=2, cutoff=0.7)
     return [by_lower[other] for other in close]
+
+
+def suggest(value: object, known: Iterable[str]) -> str:
+    """Return "; did you mean …?" for a message, or nothing if no known name is similar.
+
+    >>> suggest("persuit", ["giga", "pursuit"])
+    "; did you mean 'pursuit'?"
+    """
+    meant = near_misses(value, known) if isinstance(value, str) else []
+    return f"; did you mean {meant[0]!r}?" if meant else ""
+
+
+def explain_absence(path: Path) -> str:
+    """Say, for a message, what is at fault with the path of a file that is not there.
+
+    >>> explain_absence(Path("/nowhere/data.json"))
+    'there is no folder /nowhere; correct its path'
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}; correct its path"
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:  # a folder that may be entered, and not listed
+        names = []
+    start = "" if path.is_absolute() else f" (relative paths begin at {Path.cwd()})"
+    return f"correct its path{start}{suggest(path.name, names)}"
 
 
 def option(

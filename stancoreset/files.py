@@ -107,9 +107,13 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
 
 
 def _unwritten(path: Path, error: OSError) -> OutputError:
-    """The error of a file or folder that could not be written, and what to do about a full disk."""
+    """The error of a file or folder that could not be written, and what to do about it."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "; make room and repeat it: with resume a fit goes on where it ended" if full else ""
+    advice = (
+        "; make room and repeat it: with resume a fit goes on where it ended"
+        if full
+        else "; name a folder in which you may write"
+    )
     return OutputError(f"cannot write {path}: {error.strerror or error}{advice}")
 
 
@@ -134,7 +138,7 @@ def make_folder(name: str, value: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot create the folder {folder}: {error.strerror}") from None
+        raise _unwritten(folder, error) from None
     return folder
 
 

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stancoreset.checks import check_number, check_whole, near_misses, shown
+from stancoreset.checks import (
+    check_number,
+    check_path,
+    check_whole,
+    explain_absence,
+    shown,
+    suggest,
+)
 from stancoreset.errors import OptionError
 
 __all__ = ["DEFAULT", "Policy", "policy_of"]
@@ -388,19 +395,30 @@ def policy_of(asked: object) -> Policy:
     where = "policy"
     if isinstance(asked, str | Path):
         where = f"policy file {asked}"
-        try:
-            asked = json.loads(Path(asked).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise OptionError(f"{where} cannot be read as JSON: {error}") from None
+        asked = _read(check_path("policy", asked), where)
     if not isinstance(asked, Mapping):
         raise OptionError(
-            f"{where} is {shown(asked)}, expected numbers by name, such as "
-            '{"first_size": 50}, or stancoreset.Policy(first_size=50)'
+            f"{where} is {shown(asked)}, expected {_NUMBERS}, or stancoreset.Policy(first_size=50)"
         )
     names = [m.name for m in dataclasses.fields(Policy)]
     for name in asked:
         if name not in names:
-            close = near_misses(str(name), names)
-            meant = f"did you mean {close[0]!r}?" if close else f"expected {', '.join(names)}"
-            raise OptionError(f"{where} has no number {name!r}, {meant}")
+            hint = suggest(name, names) or f"; expected one of {', '.join(names)}"
+            raise OptionError(f"{where} has no number {name!r}{hint}")
     return Policy(**asked)
+
+
+_NUMBERS = 'numbers by name, such as {"first_size": 50}'
+
+
+def _read(path: Path, where: str) -> object:
+    """The content of a JSON file, or an error that says what it should hold."""
+    wanted = f"expected a JSON file of {_NUMBERS}"
+    if path.is_dir():
+        raise OptionError(f"{where} is a folder; {wanted}")
+    if not path.exists():
+        raise OptionError(f"{where} does not exist; {wanted}: {explain_absence(path)}")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise OptionError(f"{where} cannot be read as JSON: {error}; {wanted}") from None

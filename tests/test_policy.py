@@ -42,7 +42,7 @@ def test_the_goal_is_the_error_whose_weights_have_this_efficiency():
         ({"near": float("nan")}, "policy: near is nan, expected a number of at least 0"),
         ({"repeats": True}, "policy: repeats is True, expected a whole number of at least 0"),
         ({"goal_efficiency": 1.0}, "policy: goal_efficiency is 1.0, expected a share below 1"),
-        ({"frst_size": 9}, "policy has no number 'frst_size', did you mean 'first_size'?"),
+        ({"frst_size": 9}, "policy has no number 'frst_size'; did you mean 'first_size'?"),
         ([1], "policy is [1], expected numbers by name"),
         (7, "policy is 7, expected numbers by name"),
     ],
@@ -60,7 +60,7 @@ def test_a_policy_is_read_from_a_file(tmp_path):
     path.write_text("{")
     with pytest.raises(OptionError, match=r"policy file .*policy.json cannot be read as JSON"):
         policy_of(path)
-    with pytest.raises(OptionError, match=r"policy file .*missing.json cannot be read as JSON"):
+    with pytest.raises(OptionError, match=r"policy file .*missing.json does not exist; expected a JSON"):
         policy_of(tmp_path / "missing.json")
 
 

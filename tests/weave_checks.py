@@ -26,6 +26,7 @@ import stanli
 
 from stancoreset.stan.syntax import printer
 from stancoreset.stan.syntax.source import StanProgram
+from stancoreset.stan.weave import with_sizes_as_data
 from stancoreset.stan.weave.weaving import Woven, weave
 
 Data = dict[str, Any]
@@ -122,6 +123,10 @@ def identities(
     """Worst relative error of each identity."""
     woven = weave(code, obs) if woven is None else woven
     rng = np.random.default_rng(seed)
+    if woven.written:
+        program = with_sizes_as_data(StanProgram.from_code(code).tree, woven.written)
+        code, first = printer.program(program), next(iter(woven.rows.items()))
+        data = {**data, woven.obs: np.shape(data[first[0]])[first[1]]}
     if woven.table is not None:
         code, data = printer.program(woven.table.program), woven.table.joined(data)
     for name, sizes in woven.counted.items():

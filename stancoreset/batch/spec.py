@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from stancoreset.batch.job import Job, Limits, fit_settings, full_job, name_parts, plain, short
-from stancoreset.checks import check_number, check_path, check_whole, near_misses, shown
+from stancoreset.checks import (
+    check_number,
+    check_path,
+    check_whole,
+    explain_absence,
+    near_misses,
+    shown,
+)
 from stancoreset.engines import ENGINES, capabilities_of
 from stancoreset.errors import DataError, OptionError, StancoresetError
 from stancoreset.model import (
@@ -71,7 +78,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        hint = "" if path.exists() else f"; {explain_absence(path)}"
+        raise DataError(f"cannot read {path}: {error.strerror}{hint}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}") from None
 

@@ -45,7 +45,17 @@ def _candidates(text: str) -> int | str:
     return text if text == KERNEL else int(text)
 
 
+def _whole(text: str) -> int:
+    return int(text)
+
+
+def _number(text: str) -> float:
+    return float(text)
+
+
 # The types that argparse names in errors.
+_whole.__name__ = "whole number"
+_number.__name__ = "number"
 _size.__name__ = "whole number or auto"
 _candidates.__name__ = "whole number or kernel"
 _seed.__name__ = "whole number or random"
@@ -125,7 +135,7 @@ def _kind(option: Field[Any]) -> Any:
     if option.name in named:
         return named[option.name]
     kind = str(option.type)
-    return float if "float" in kind else int if "int" in kind else str
+    return _number if "float" in kind else _whole if "int" in kind else str
 
 
 class _Former(argparse.Action):

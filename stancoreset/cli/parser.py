@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, Never, TypeAlias
 
+from stancoreset.checks import check_choice, suggest
 from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES
+from stancoreset.errors import OptionError
 from stancoreset.stan.data import READABLE
 from stancoreset.version import __version__
 
@@ -40,6 +42,32 @@ those that come with the package.
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line: option, value, what is expected, a similar name."""
+
+    def error(self, message: str) -> Never:
+        """End with exit code 2 and one line."""
+        self.exit(2, f"{self.prog}: error: {message}; {self.prog} --help lists what there is\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse, and suggest a similar option for the first that a command does not have."""
+        parsed, rest = super().parse_known_args(args, namespace)
+        unknown = next((word.partition("=")[0] for word in rest if word.startswith("--")), "")
+        if unknown:
+            similar = suggest(unknown, self._option_string_actions)
+            self.error(f"there is no option {unknown}{similar}")
+        return parsed, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is not in an option's closed list, which may be named similarly."""
+        if action.choices is not None:
+            try:
+                name = "/".join(action.option_strings) or str(action.metavar or action.dest)
+                check_choice(name, value, [str(choice) for choice in action.choices])
+            except OptionError as error:
+                raise argparse.ArgumentError(None, str(error)) from None
+
+
 def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     """Build the parser of the whole command line.
 
@@ -52,7 +80,7 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
     from stancoreset.cli.regression import add_arguments as add_regression_arguments
     from stancoreset.cli.thin import add_arguments as add_thin_arguments
 
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="stancoreset",
         description="Bayesian coresets for Stan: NUTS on a few hundred weighted rows, "
         "certified on the full data.",

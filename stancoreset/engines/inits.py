@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.checks import check_number, check_path, is_number, near_misses, shown, understood
+from stancoreset.checks import (
+    check_number,
+    check_path,
+    explain_absence,
+    is_number,
+    near_misses,
+    shown,
+    understood,
+)
 from stancoreset.engines.base import BoundModel, Float, parameter_names
 from stancoreset.engines.climbing import INIT_TRIES
 from stancoreset.errors import DataError, OptionError
@@ -48,8 +56,9 @@ def check_inits(inits: Any, chains: int) -> None:
                 _numbers(f"inits[{name!r}]", value)
         elif not isinstance(one, str | os.PathLike):
             raise OptionError(f"inits is {shown(inits)}, {_EXPECTED}")
-        elif not os.path.isfile(check_path("inits", one)):
-            raise OptionError(f"inits is {shown(str(one))}: there is no such file")
+        elif not (path := check_path("inits", one)).is_file():
+            why = f"there is no such file; {explain_absence(path)}"
+            raise OptionError(f"inits is {shown(str(one))}: {why}")
     if isinstance(inits, list | tuple) and len(inits) != chains:
         raise OptionError(
             f"inits has {len(inits)} entries, expected one for each of {chains} chains"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Literal, TypeAlias, get_args
 
-from stancoreset.checks import check_whole, shown
+from stancoreset.checks import check_choice, check_whole
 from stancoreset.engines.base import Capabilities, Engine
-from stancoreset.errors import BrokenEngineError, EngineNotFoundError, OptionError
+from stancoreset.errors import BrokenEngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores
 
 __all__ = ["ENGINES", "EngineName", "capabilities_of", "resolve_engine"]
@@ -46,10 +46,9 @@ def resolve_engine(engine: EngineName | Engine = "auto", threads: int | None = N
         check_whole("threads", threads, 1)
     if not isinstance(engine, str):
         if isinstance(engine, type) or not isinstance(engine, Engine):
-            raise OptionError(
-                f"engine is {shown(engine)}, expected 'auto', 'cmdstan', 'stanli' or an Engine"
-            )
+            check_choice("engine", engine, ENGINES, besides=" or an Engine")
         return engine
+    check_choice("engine", engine, ENGINES, besides=" or an Engine")
     if engine == "cmdstan":
         from stancoreset.engines.cmdstan import CmdStanEngine
 
@@ -58,8 +57,6 @@ def resolve_engine(engine: EngineName | Engine = "auto", threads: int | None = N
         from stancoreset.engines.stanli import StanliEngine
 
         return StanliEngine(threads=threads or available_cores())
-    if engine != "auto":
-        raise OptionError(f"engine is {shown(engine)}, expected 'auto', 'cmdstan' or 'stanli'")
     try:
         return resolve_engine("cmdstan", threads)
     except BrokenEngineError as error:

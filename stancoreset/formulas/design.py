@@ -215,6 +215,12 @@ def _stacked(
     matrix = np.empty((len(frame), len(names)))
     start = 0
     for _, labels, values in columns:
+        if not labels:  # which term is not said by a term without columns
+            one = [str(c) for c in frame if frame[c].nunique() == 1]
+            raise DataError(
+                f"a predictor of the formula has a single level, so that no coefficient can be "
+                f"estimated; columns with one value are {', '.join(map(repr, one))}: leave it out"
+            )
         stop = start + len(labels)
         block = np.asarray(values, dtype=np.float64).reshape(len(frame), len(labels))
         matrix[:, start:stop] = _finite(f"the predictor {labels[0]!r}", block)

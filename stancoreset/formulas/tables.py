@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from stancoreset.checks import check_path, near_misses, shown
+from stancoreset.checks import check_path, explain_absence, near_misses, shown
 from stancoreset.errors import DataError
 from stancoreset.stan.data import READABLE, ArrowTable, TableFile, reading_table
 
@@ -54,7 +54,7 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
         )
     path = check_path("frame", source)
     if not path.exists():
-        raise DataError(f"no such data file: {path}")
+        raise DataError(f"no such data file: {path}; {explain_absence(path)}")
     if path.is_dir():
         return _folder(path, names)
     file = TableFile(path)
@@ -150,6 +150,8 @@ def complete_rows(frame: pd.DataFrame, spared: Set[str] = frozenset()) -> tuple[
     """
     import pandas as pd
 
+    if frame.empty:
+        raise DataError("the table has no rows; a regression needs some")
     missing = frame.isna().assign(**dict.fromkeys(spared, False))
     absent = missing.any(axis=1).to_numpy()
     dropped = int(absent.sum())

@@ -23,7 +23,7 @@ from stancoreset.stan import (
 from stancoreset.stan.data import declared, index_words, not_finite
 from stancoreset.stan.syntax import Names, assignments, parse, printer, renamed, sources
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import Draft, Woven, frozen_values, weave, with_count
+from stancoreset.stan.weave import Woven, frozen_values, weave, with_sizes_as_data
 
 __all__ = ["Adopted", "adopt"]
 
@@ -198,14 +198,14 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     if _weighs_its_rows(program):
         weighted = weighted_program(program, obs=obs)
         return Adopted(program, weighted, source=program.code, asked=obs)
-    source, woven = program.code, weave(program.tree, obs)
-    if woven.written:  # sizes written as literals become data
-        counted = with_count(Draft(program.tree)).program
+    source, woven = program, weave(program.tree, obs)
+    if woven.written:  # sizes that are written as literals, or computed, become data
+        counted = with_sizes_as_data(program.tree, woven.written)
         program = StanProgram.from_code(printer.program(counted), name=program.name)
     if woven.table is not None:  # two counts become one table
         program = StanProgram.from_code(printer.program(woven.table.program), name=program.name)
     weighted = WeightedProgram(
-        StanProgram.from_code(woven.code, name=program.name),
+        _with_lines_of(source, StanProgram.from_code(woven.code, name=program.name)),
         woven.obs,
         woven.rows,
         weights=woven.weights,
@@ -218,4 +218,11 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
         counted=woven.counted,
         table=woven.table,
     )
-    return Adopted(program, weighted, woven, source, obs)
+    return Adopted(program, weighted, woven, source.code, obs)
+
+
+def _with_lines_of(author: StanProgram, woven: StanProgram) -> StanProgram:
+    """The woven program whose data are at the lines of the author's, which messages name."""
+    lines = {d.name: d.line for d in author.data}
+    data = tuple(replace(d, line=lines.get(d.name, d.line)) for d in woven.tree.data)
+    return replace(woven, tree=replace(woven.tree, data=data))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from stancoreset.checks import check_whole, shown
-from stancoreset.errors import OptionError
+from stancoreset.checks import check_choice, check_whole
 from stancoreset.posterior.arviz import is_container
 from stancoreset.reference.advi import advi
 from stancoreset.reference.base import Progress, Reference
@@ -29,25 +27,17 @@ ReferenceName: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class Method:
-    """A method that produces reference draws: its description for messages, and its function.
-
-    The arguments of `fit` are those of `fit_reference` without the method.
-    """
-
-    summary: str
-    fit: Callable[[FullData, int, int, Progress | None], Reference]
-
+#: What draws a reference; the arguments are those of `fit_reference` without the method.
+Method: TypeAlias = Callable[[FullData, int, int, Progress | None], Reference]
 
 #: Reference distributions by name, from the cheapest to the most robust.
 METHODS: dict[str, Method] = {
-    "laplace": Method("a Gaussian at the posterior mode", laplace),
-    "gaussian_vi": Method("the Gaussian of the highest evidence lower bound", gaussian_vi),
-    "double_loop": Method("the same for Laplace and Student-t priors of known scale", sparse_prior),
-    "pathfinder": Method("Gaussians along paths to the mode, resampled by importance", pathfinder),
-    "advi": Method("mean-field variational inference; CmdStan only", advi),
-    "pilot": Method("NUTS on a weighted subsample, moved to the full data", pilot),
+    "laplace": laplace,  # a Gaussian at the posterior mode
+    "gaussian_vi": gaussian_vi,  # the Gaussian of the highest evidence lower bound
+    "double_loop": sparse_prior,  # the same for Laplace and Student-t priors of known scale
+    "pathfinder": pathfinder,  # Gaussians along paths to the mode, resampled by importance
+    "advi": advi,  # mean-field variational inference; CmdStan only
+    "pilot": pilot,  # NUTS on a weighted subsample, moved to the full data
 }
 
 
@@ -65,17 +55,18 @@ def fit_reference(
     check_reference(method)
     if not isinstance(method, str):
         return from_draws(full, method, draws, seed, progress)
-    return METHODS[method].fit(full, draws, seed, progress)
+    return METHODS[method](full, draws, seed, progress)
 
 
 def check_reference(method: Any) -> None:
     """Raise unless the reference is a known name or may be draws, which are checked on use."""
-    known = method in METHODS if isinstance(method, str) else _may_hold_draws(method)
-    if not known:
-        names = ", ".join(f"{name!r} ({entry.summary})" for name, entry in METHODS.items())
-        raise OptionError(
-            f"reference is {shown(method)}, expected one of {names}, or posterior draws (ArviZ "
-            "container, cmdstanpy fit, dict of arrays, or array of unconstrained draws)"
+    if isinstance(method, str) or not _may_hold_draws(method):
+        check_choice(
+            "reference",
+            method,
+            METHODS,
+            besides=", or posterior draws (ArviZ container, cmdstanpy fit, dict of arrays, or "
+            "array of unconstrained draws)",
         )
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stancoreset.checks import check_flag, check_path
+from stancoreset.checks import check_flag, check_path, explain_absence
 from stancoreset.errors import OptionError, OutputError, StancoresetError
 from stancoreset.files import atomic_path, is_temporary, read_numbers, reading, remove_leftovers
 from stancoreset.posterior import Certificate, Marginals, arviz, certify
@@ -330,7 +330,7 @@ def require_finished(path: Path) -> None:
     """Raise an OutputError that says what the folder is, unless it holds a finished run."""
     none = f"{path} holds no finished fit"
     if not path.is_dir():
-        raise OutputError(f"{none}: there is no such folder")
+        raise OutputError(f"{none}: there is no such folder; {explain_absence(path)}")
     with reading(path):
         if (results_in(path) / "report.json").exists():
             return

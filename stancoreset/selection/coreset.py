@@ -395,10 +395,17 @@ def select(
         weights = weights * came[result.indices]
         weights *= total / weights.sum()
     if len(result.indices) == 0:
+        candidates = projection.phi.shape[1]
+        remedy = (
+            f"select from more than {candidates} candidates, or choose rows by chance, "
+            "method='uniform'"
+            if candidates < projection.n_obs
+            else "all rows are candidates already: choose rows by chance, method='uniform', or, of "
+            f"so few, take all, size={candidates}"
+        )
         raise SolverError(
             f"method {method!r} selected no row: no non-negative combination of the "
-            f"{projection.phi.shape[1]} candidates is nearer to the target than zero; give more "
-            "candidates or another method"
+            f"{candidates} candidates is nearer to the target than zero; {remedy}"
         )
     # The algorithm's errors are relative to its target, which may be a part of the log likelihood.
     trace = result.trace * (np.linalg.norm(projection.target) / projection.selection_size)

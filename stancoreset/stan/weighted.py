@@ -26,7 +26,7 @@ from stancoreset.stan.contract import (
     observation_axes,
     observation_count,
 )
-from stancoreset.stan.data import DataSource, Value, check_data, raw_data
+from stancoreset.stan.data import DataSource, Scope, Value, check_data, evaluate_int, raw_data
 from stancoreset.stan.syntax import (
     StanProgram,
     names_in,
@@ -63,8 +63,8 @@ class WeightedProgram:
     outcome_statistics : tuple of str
         Numbers in `log_lik` that are computed from outcomes of all rows: it is then no
         pointwise likelihood.
-    written : mapping of str to int
-        `obs` and its value, where the user's program has a number instead.
+    written : mapping of str to int or Expr
+        `obs` and the number or the expression that the user's program has in its place.
     counted : mapping of str to tuple of str
         `obs` and the data integers whose product it is, where observations are cells of a table.
     table : Table or None
@@ -87,7 +87,7 @@ class WeightedProgram:
     frozen: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
     outcome_statistics: tuple[str, ...] = ()
-    written: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int | n.Expr] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     table: Table | None = None
 
@@ -139,7 +139,11 @@ class WeightedProgram:
         A DataError is raised if a variable is missing, of the wrong type or shape, if there are no
         observations, or if a weight is negative.
         """
-        raw = {**self.written, **raw_data(data)}
+        raw = dict(raw_data(data))
+        for name, size in self.written.items():
+            value = size if isinstance(size, int) else _computed(size, raw)
+            if value is not None:
+                raw.setdefault(name, value)
         if self.table is not None and self.obs not in raw:
             raw |= self.table.joined(check_data(self.table, raw))
         for name, sizes in self.counted.items():
@@ -394,6 +398,12 @@ class _Given:
     @property
     def data(self) -> tuple[n.Decl, ...]:
         return tuple(d for d in self.declarations if d.name not in self.computed)
+
+
+def _computed(size: n.Expr, raw: Mapping[str, Any]) -> int | None:
+    """A size that the user's program computes from other data; None if these are not there."""
+    given = {name: raw[name] for name in names_in(size) if name in raw}
+    return evaluate_int(Scope(given), size)
 
 
 def _of_cell(name: str) -> str:

@@ -100,7 +100,7 @@ def test_several_have_a_folder_each(file, draws, tmp_path, capsys):
     [
         ([], "size is None"),
         (["--size", "0"], "size is 0"),
-        (["--size", "5", "--method", "best"], "method='best'"),
+        (["--size", "5", "--method", "best"], "method is 'best'"),
         (["--size", "5", "--functions", "moments+nu"], "functions names 'nu'"),
         (["--size", "5", "--var-names", "nu"], "no parameter 'nu'"),
     ],

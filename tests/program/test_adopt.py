@@ -608,3 +608,22 @@ def test_numbers_of_rows_before_take_memory_by_their_count():
     found = [v for v in data.values() if np.shape(v) == y.shape and not np.array_equal(v, y)]
     assert any(np.array_equal(v, [y[0], *y[:-1]]) for v in found)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
+
+
+RAGGED = """
+data { int J; array[J] int n; vector[sum(n)] y; array[sum(n)] int<lower=1, upper=J> g; }
+parameters { real m; vector[J] u; }
+model { m ~ normal(0, 1); u ~ normal(m, 1); y ~ normal(u[g], 1); }
+"""
+
+
+def test_the_number_of_observations_may_be_computed():
+    """Ragged arrays are sized by the sum of their parts: the data hold no N, and need not."""
+    rng = np.random.default_rng(2)
+    data = {"J": 3, "n": [4, 2, 5], "y": rng.normal(size=11), "g": np.repeat([1, 2, 3], [4, 2, 5])}
+    with sc.CoresetModel(stan_code=RAGGED, engine="stanli") as model:
+        assert (model.program.obs, set(model.program.rows)) == ("N", {"y", "g"})
+        table = model.identities(data)
+        assert table.passed.all(), table
+        with pytest.raises(DataError, match=r"'y' has shape \(10,\); expected \(11,\)"):
+            model.identities({**data, "y": data["y"][:10]})

@@ -39,7 +39,7 @@ def _with(value, where=(2, 7)):
         (PHI, B, -4, {}, "size=-4"),
         (PHI, B, 2.5, {}, "size=2.5"),
         (PHI, B, True, {}, "size=True"),
-        (PHI, B, 3, {"method": "magic"}, "method='magic'.*pursuit"),
+        (PHI, B, 3, {"method": "magic"}, "method is 'magic'.*pursuit"),
         (PHI, B, 3, {"tol": -1.0}, "tol=-1"),
         (PHI, B, 3, {"tol": np.nan}, "tol=nan"),
         (PHI, B, 3, {"path": (2, 2)}, r"path=\(2, 2\)"),

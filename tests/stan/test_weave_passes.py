@@ -70,6 +70,12 @@ for (j in 1:J) target += -2 * l[j]; }""",
         "data { vector[5] y; } parameters { real a; } model { for (i in 1:5) y[i] ~ cauchy(a, 1);}",
         "data { int N; vector[N] y; }",
     ),
+    "with_computed_count": (
+        """// data: {"J": 2, "n": [4, 2]}
+data { int J; array[J] int n; vector[sum(n)] y; } parameters { real a; }
+model { for (i in 1:sum(n)) y[i] ~ cauchy(a, 1); }""",
+        "vector[N] y; } parameters { real a; } model { for (i in 1 : N)",
+    ),
     "with_densities_written_out": (
         """// data: {"N": 6}
 functions { real f_lp(vector y, real a) { real r = 2 * a; y ~ normal(a, 1); return r; } }
@@ -221,6 +227,7 @@ BEFORE_REACH = PASSES[:-1]
 #: Data that a pass adds to those of the user.
 GIVEN = {
     "with_count": {"N": 5},
+    "with_computed_count": {"N": 6},
     "in_long_form": {"N_cells": 6},
     "in_long_form, with_own_scratch": {"N_cells": 6},
     "with_counts_of_their_own": {"N_1": 4, "N_2": 2},

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stancoreset.checks import check_path, listed, near_misses
+from stancoreset.checks import check_path, explain_absence, listed, near_misses
 from stancoreset.errors import DataError
 from stancoreset.stan.data import (
     FORMATS,
@@ -356,7 +356,7 @@ def _paths(where: str | os.PathLike[str]) -> list[str]:
         return [str(p) for p in found]
     matches = sorted(glob.glob(str(path), recursive=True))
     if not matches:
-        raise DataError(f"no such data file: {path}")
+        raise DataError(f"no such data file: {path}; {explain_absence(path)}")
     return matches
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.checks import check_path, check_whole, shown
+from stancoreset.checks import check_path, check_whole, explain_absence, shown
 from stancoreset.errors import DataError, OptionError
 from stancoreset.limits import BLOCK
 from stancoreset.parallel import available_cores
@@ -373,7 +373,8 @@ def table_from_file(path: str | Path, rows: Any, **options: Any) -> Table:
         text = path.read_text(encoding="utf-8")
         about = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        hint = "" if path.exists() else f"; {explain_absence(path)}"
+        raise DataError(f"cannot read {path}: {error.strerror}{hint}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is neither TOML nor JSON: {error}") from None
     if not isinstance(about, dict):

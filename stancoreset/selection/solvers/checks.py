@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.checks import check_is, is_number, is_whole, shown, understood
+from stancoreset.checks import check_choice, check_is, is_number, is_whole, shown, understood
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import (
     HONOURS,
@@ -56,12 +56,8 @@ def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] 
 
 
 def _known(method: object, others: Sequence[str] = ()) -> SolverName:
-    if isinstance(method, str):
-        for name in METHODS:
-            if name == method:
-                return name
-    known = ", ".join([*METHODS, *map(str, others)])
-    raise SolverError(f"method={shown(method)} is not known; expected one of {known}")
+    check_choice("method", method, [*METHODS, *map(str, others)], error=SolverError)
+    return cast("SolverName", method)
 
 
 def check_options(

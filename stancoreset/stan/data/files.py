@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.checks import check_path
+from stancoreset.checks import check_path, explain_absence
 from stancoreset.errors import DataError
 from stancoreset.stan.data.tables import READABLE, ArrowTable, TableFile
 from stancoreset.stan.data.values import Value, as_value, is_pandas
@@ -97,7 +97,7 @@ def _load(source: Any) -> Mapping[str, Any]:
         )
     path = check_path("data", source)
     if not path.exists():
-        raise DataError(f"no such data file: {path}")
+        raise DataError(f"no such data file: {path}; {explain_absence(path)}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; expected a data file")
     file = TableFile(path)

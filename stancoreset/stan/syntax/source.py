@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from stancoreset.checks import check_text
+from stancoreset.checks import check_text, explain_absence
 from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax.parser import parse
@@ -36,7 +37,7 @@ class StanProgram:
         cls, path: str | Path, *, include_paths: Sequence[str | Path] = ()
     ) -> StanProgram:
         """Read and parse a ``.stan`` file; ``#include`` also looks beside it."""
-        if "\n" in str(path):
+        if {*"\n{}"} & {*str(path)} and not os.path.lexists(path):
             raise DataError(
                 "expected the path of a Stan program, got its text; pass the text as stan_code=…"
             )
@@ -44,7 +45,7 @@ class StanProgram:
         if path.is_dir():
             raise DataError(f"{path} is a folder; expected a Stan program, model.stan")
         if not path.is_file():
-            hint = ""
+            hint = f"; {explain_absence(path)}"
             if str(path) in stan_model_names():
                 hint = f"; the ready program of that name is {stan_model_path(str(path))}"
             raise DataError(f"no such Stan program: {path}{hint}")

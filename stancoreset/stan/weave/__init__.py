@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stancoreset.stan.weave.assemble import Woven
 from stancoreset.stan.weave.constants import with_constants
-from stancoreset.stan.weave.counts import optional, with_count
+from stancoreset.stan.weave.counts import optional, with_sizes_as_data
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
 from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.freeze import frozen_values
@@ -35,6 +35,6 @@ __all__ = [
     "suffix",
     "weave",
     "with_constants",
-    "with_count",
+    "with_sizes_as_data",
     "with_whole_loops",
 ]

@@ -55,9 +55,9 @@ class Woven:
     outcome_statistics : tuple of str
         Frozen variables in `log_lik` that are computed from outcomes of all rows, other than
         outcomes themselves: then `log_lik` is no pointwise likelihood.
-    written : mapping of str to int
-        `obs` and its value, where the original program has a number instead
-        (``vector[504] y``); empty otherwise.
+    written : mapping of str to int or Expr
+        `obs` and what the original program has in its place: a number (``vector[504] y``), or an
+        expression of other data (``vector[sum(n)] y``); empty otherwise.
     counted : mapping of str to tuple of str
         `obs` and the data integers whose product it is, where observations are the cells of a
         table; empty otherwise.
@@ -77,7 +77,7 @@ class Woven:
     shared: frozenset[str] = frozenset()
     numbered: bool = False
     outcome_statistics: tuple[str, ...] = ()
-    written: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int | n.Expr] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     table: Table | None = None
 

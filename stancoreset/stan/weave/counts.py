@@ -13,12 +13,17 @@ Or the program writes the number of observations as a number, as generated progr
 A coreset has fewer rows, so the number becomes data, ``int N;``, which users need not give.
 Parameters keep their sizes, for there may be as many groups as observations; then transformed
 parameters keep theirs too.
+
+Or it computes their number from sizes of groups, as programs with ragged arrays do; this number
+becomes data as well:
+
+    data { int J; array[J] int n; vector[sum(n)] y; array[sum(n)] int g; }
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -68,7 +73,8 @@ def declared(d: n.Decl, counts: set[str]) -> Dep:
     if len(axes) > 1:
         return coupled(
             f"`{d.name}` has a row and a column for each observation: it relates every pair",
-            LONG_FORM,
+            f"{LONG_FORM}; if it relates groups, give it their number as its size, "
+            f"`matrix[J, J] {d.name};`",
         )
     if any(names_in(size) & counts for k, size in enumerate(dims) if k not in axes):
         return coupled(f"the size of `{d.name}` is computed from the number of observations")
@@ -249,6 +255,42 @@ def with_count(draft: Draft) -> Draft:
     }
     blocks["data"] = (declared, *blocks["data"])
     return replace(draft, program=replace(program, **blocks), written={name: int(number)})
+
+
+def with_computed_count(draft: Draft, name: str = "") -> Draft:
+    """A number of observations that outcomes' sizes compute from integer arrays becomes data."""
+    program = draft.program
+    modelled = set().union(*map(outcomes, program.model))
+    firsts = [bare(d.size.dims[0]) for d in program.data if d.name in modelled and d.size.dims]
+    sizes = {text(e) for e in firsts}
+    used = names_in(firsts[:1])
+    # What `2 * N` computes from a number leaves open whether rows are counted by N.
+    computed = used and used <= {d.name for d in program.data if d.type == n.INTS}
+    if draft.counts or len(sizes) != 1 or not computed:
+        return draft
+    (size,), name = sizes, name or _fresh(program)
+
+    def change(node: n.Node) -> n.Node | None:
+        same = isinstance(node, n.Expression) and text(bare(node)) == size
+        return n.integer(name) if same else None
+
+    blocks: dict[str, Any] = {
+        b: tuple(n.transform(s, change) for s in getattr(program, b)) for b in _BLOCKS
+    }
+    declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
+    blocks["data"] = (declared, *blocks["data"])
+    return replace(
+        draft, program=replace(program, **blocks), counts=(name,), written={name: firsts[0]}
+    )
+
+
+def with_sizes_as_data(program: n.Program, written: Mapping[str, int | n.Expr]) -> n.Program:
+    """The author's program with the integer of `Woven.written` as data."""
+    ((name, size),) = written.items()
+    draft = Draft(program)
+    if isinstance(size, int):
+        return with_count(draft).program
+    return with_computed_count(draft, name).program
 
 
 def _numbers(size: n.SizedType) -> Iterator[str]:

@@ -115,7 +115,7 @@ class Draft:
     checks: tuple[n.Stmt, ...] = ()
     switches: bool = False
     numbered: bool = False
-    written: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int | n.Expr] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     elements: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     lengths: Mapping[str, str] = field(default_factory=dict)

@@ -252,8 +252,9 @@ class _Loop:
         """`s` without densities of segments; None if nothing but counting for them is left."""
 
         def change(node: n.Node) -> n.Node | None:
+            one_by_one = isinstance(node, n.For) and node.name in self.rows.positions
             cut = isinstance(node, n.Increment) and self.rows.slices(node)
-            return n.Skip() if cut else None
+            return n.Skip() if one_by_one or cut else None
 
         left: n.Stmt = n.transform(s, change)
         added = [x for x in n.walk(left) if isinstance(x, _KEPT)]

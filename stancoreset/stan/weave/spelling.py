@@ -7,6 +7,8 @@ head(y, k)    y[1:k]            block(X, i, j, r, c)    X[i:(i + r - 1), j:(j + 
 array[2] int d = dims(X);  d[1]                         dims(X)[1]
 int n = 1; while (n <= N) { …; n += 1; }                for (n in 1:N) { … }
 
+to_vector(X * b) of a matrix b with one column          X * b[, 1]
+
 y ~ multi_normal(mu, diag_matrix(v))    y ~ normal(mu, sqrt(v))
 """
 
@@ -19,6 +21,7 @@ from stancoreset.stan.syntax import (
     assigned_names,
     bare,
     constants,
+    declarations,
     indexed_name,
     names_in,
     substituted,
@@ -36,7 +39,7 @@ _SCALES = {"multi_normal": "sqrt", "multi_normal_cholesky": "", "multi_normal_pr
 
 def in_one_spelling(draft: Draft) -> Draft:
     """Parts by functions become indices, and sizes by `dims` sizes; independent entries normal."""
-    program = n.transform(draft.program, _change)
+    program = n.transform(_with_columns_as_vectors(draft.program), _change)
     blocks = {
         block: _with_loops(_with_dims(getattr(program, block)))
         for block in ("transformed_data", "transformed_parameters", "model")
@@ -74,6 +77,28 @@ def _change(node: n.Node) -> n.Node | None:
     if new is None:
         return None
     return n.transform(new, _change)  # type: ignore[no-any-return]
+
+
+def _with_columns_as_vectors(program: n.Program) -> n.Program:
+    """The product with a matrix that is declared with one column as a product with a vector."""
+    blocks = (*program.known, *program.parameters, *program.transformed_parameters)
+    columns = {
+        d.name
+        for d in declarations(blocks)
+        if d.type == n.MATRIX and text(bare(d.size.dims[-1])) == "1"
+    }
+
+    def change(node: n.Node) -> n.Node | None:
+        if not (isinstance(node, n.Call) and node.name == "to_vector"):
+            return None
+        match product := bare(node.args[0]):
+            case n.Binary(left=left, op="*", right=n.Var(name=name) as b) if name in columns:
+                column = n.Index(b, (n.All(), n.Single(n.ONE)), type=n.VECTOR)
+                left = n.transform(left, change)
+                return replace(product, left=left, right=column, type=n.VECTOR)
+        return None
+
+    return n.transform(program, change) if columns else program  # type: ignore[no-any-return]
 
 
 def _block(body: Sequence[n.Stmt]) -> n.Stmt:

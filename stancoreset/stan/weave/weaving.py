@@ -35,7 +35,13 @@ from stancoreset.stan.weave.axis import CountsError, choose, share_terms
 from stancoreset.stan.weave.by_group import with_groups_filled_by_group
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
 from stancoreset.stan.weave.count_elements import with_counts_of_their_own
-from stancoreset.stan.weave.counts import candidates, merged, shared_counts, with_count
+from stancoreset.stan.weave.counts import (
+    candidates,
+    merged,
+    shared_counts,
+    with_computed_count,
+    with_count,
+)
 from stancoreset.stan.weave.draft import Draft, OutOfTimeError, Pass, through
 from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.gathered import with_selected_data_in_place
@@ -153,6 +159,7 @@ STAGES: tuple[Chain, Search, Chain] = (
             with_row_counts_summed,
             with_slices_as_loops,
             with_values_at_their_places,
+            with_computed_count,
         ),
         readings=(
             (without_segments, without_left_selections, with_numbers_as_data),
