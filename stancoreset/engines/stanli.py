@@ -119,6 +119,21 @@ _ADVICE = {
 _MANY = 10_000
 
 
+# What stanli calls parts of the language that it lacks.
+_LACKING = {
+    "JacobianPE": "`jacobian +=`",
+    "STuple": "tuples",
+    "StochasticRow": "row_stochastic_matrix",
+    "StochasticColumn": "column_stochastic_matrix",
+}
+
+
+def _lacking(said: str) -> str:
+    """What stanli lacks, as Stan calls it, in place of what stanli says."""
+    known = [ours for word, ours in _LACKING.items() if word in said]
+    return f"{_version()} has no {known[0]}" if known else said
+
+
 def _version() -> str:
     import stanli
 
@@ -274,8 +289,8 @@ class StanliBound(Closing):
             # An array of tuples is "mir: malformed …", as of 0.24.0.
             if re.search("unsupported|^mir: |must be int data", str(error)):
                 raise EngineError(
-                    f"stanli cannot run '{self._compiled.name}': {error}; use CmdStan for this "
-                    'program (engine="cmdstan")'
+                    f"stanli cannot run '{self._compiled.name}': {_lacking(str(error))}; use "
+                    'CmdStan for this program (engine="cmdstan")'
                 ) from None
             raise _refused(self._compiled.name, error) from None
         model.data = ""  # the text, which it keeps to print itself

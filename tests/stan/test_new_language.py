@@ -15,8 +15,9 @@ pytest.importorskip("bridgestan")
 from weave_checks import generated, identities, model
 from weave_data import make_data
 
+import stancoreset as sc
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.errors import CompileError, EngineError, WeaveError
+from stancoreset.errors import CompileError, DataError, EngineError, ProgramError, WeaveError
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.weave import weave
 
@@ -182,14 +183,30 @@ def test_numbers_that_sum_to_zero_have_names_and_one_coordinate_less_each_way():
     assert abs(table).max() > 0.1
 
 
+LOCAL_TUPLES = TUPLES.replace(" tuple(real, int) prior;", "").replace("prior.1, prior.2", "0, 1")
+
+
 @pytest.mark.parametrize(
-    ("code", "word"),
-    [(ROW_STOCHASTIC, "StochasticRow"), (COLUMN_STOCHASTIC, "StochasticColumn"), (TUPLE, "STuple")],
+    ("code", "data", "word"),
+    [
+        (ROW_STOCHASTIC, {"g": [1, 2, 1, 2], "y": [1, 2, 3, 1]}, "row_stochastic_matrix"),
+        (COLUMN_STOCHASTIC, {"g": [1, 2, 1, 2], "y": [1, 2, 3, 1]}, "column_stochastic_matrix"),
+        (JACOBIAN, {"y": [1.0] * 4, "x": [1.0] * 4}, "`jacobian \\+=`"),
+        (LOCAL_TUPLES, {"y": [1.0] * 4}, "tuples"),
+    ],
 )
-def test_what_the_engine_lacks_is_named_once_woven(code, word):
+def test_what_the_engine_lacks_is_named_once_woven(code, data, word):
     assert {"y"} <= weave(code).rows.keys()
-    with pytest.raises(EngineError, match=f"stanli cannot run 'new': .*{word}.*use CmdStan"):
-        bound(code, {"g": [1, 2, 1, 2], "y": [1, 2, 3, 1]} if "g" in code else {"y": [1.0] * 4})
+    with pytest.raises(EngineError, match=rf"stanli \S+ has no {word}; use CmdStan"):
+        bound(code, data)
+
+
+def test_tuples_of_parameters_and_of_data_are_refused_by_name_on_every_engine():
+    with pytest.raises(ProgramError, match=r"parameter 't' \(line 2\) is a tuple.*its parts"):
+        sc.CoresetModel(stan_code=TUPLE)
+    with sc.CoresetModel(stan_code=TUPLES, engine="stanli") as model:
+        with pytest.raises(DataError, match="'prior' is declared as a tuple.*declare its parts"):
+            model.fit({"N": 2, "y": [1.0, 2.0], "prior": (0.0, 1)})
 
 
 def test_arrays_of_tuples_are_no_mistake_of_the_data():
