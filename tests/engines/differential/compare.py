@@ -11,7 +11,6 @@ import numpy as np
 
 from stancoreset.engines import Compiled, resolve_engine
 from stancoreset.errors import EngineError
-from stancoreset.stan.syntax import stanc
 
 from .terms import FUNCTIONS, SIZES, TERMS, code_of
 

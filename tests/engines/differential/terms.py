@@ -76,8 +76,10 @@ def _forms(function: str, outcome: str, kinds: str, density: bool) -> Iterator[t
     vectors = [size if k == "T" else VECTORS[k] for k in kinds]
     if vectors:
         first = next((i for i, k in enumerate(kinds) if k != "T"), 0)
-        mixed = [size if k == "T" else v if i == first else s
-                 for i, (k, v, s) in enumerate(zip(kinds, vectors, _scalars(kinds), strict=True))]
+        mixed = [
+            size if k == "T" else v if i == first else s
+            for i, (k, v, s) in enumerate(zip(kinds, vectors, _scalars(kinds), strict=True))
+        ]
         yield " of vectors", _call(function, data, mixed)
     each = [f"{v}[i]" for v in vectors]
     yield " in a loop", f"for (i in 1:3) target += {_call(function, f'{data}[i]', each)}"
@@ -285,7 +287,7 @@ data { int k; int n; }
 transformed data {
   vector[3] Y1 = [0.4, -1.3, 2.2]'; vector[3] Y2 = [0.7, 3.1, 0.05]';
   vector[3] Y3 = [0.2, 0.91, 0.5]'; array[3] int Y4 = {2, 0, 7}; array[3] int Y5 = {1, 0, 1};
-  array[3] int Y6 = {5, 3, 7}; array[3] int Y7 = {2, 1, 3};
+  array[3] int Y6 = {5, 3, 9}; array[3] int Y7 = {2, 1, 3};
   array[3] int I1 = {1, 3, 2}; array[4] int I2 = {1, 2, 3, 4};
   vector[3] K1 = [0.2, 0.5, 0.3]';
   matrix[3, 2] X1 = [[0.3, -1], [1.2, 0.4], [-0.8, 2]];
