@@ -42,6 +42,12 @@ class Apart:
     lax: int = 0
     refused: str = ""
 
+    def line(self, stan: str) -> str:
+        """A line for the table of known differences, without its decision."""
+        where = ", ".join(f"{region} {off:.0e}" for region, off in self.by_region.items())
+        said = f"{self.most:.1e} ({where})"
+        return f"{stan}: {self.term!r} {self.refused or said}, {self.lax} points finite here alone"
+
     @property
     def most(self) -> float:
         """The largest difference of all regions; infinite if stanli refuses the term."""
@@ -60,6 +66,12 @@ def points() -> dict[str, np.ndarray]:
     return found
 
 
+#: Functions with any number of arguments, which stanc lists without signatures.
+VARIADIC = frozenset(
+    ["ode_rk45", "ode_bdf", "ode_adams", "ode_ckrk", "solve_newton", "solve_powell", "reduce_sum"]
+)
+
+
 def names_in(term: str) -> set[str]:
     """Stan's functions that a term calls."""
     return set(re.findall(r"([a-zA-Z]\w*) *\(", term)) - {"for"}
@@ -67,8 +79,8 @@ def names_in(term: str) -> set[str]:
 
 def terms_of(known: set[str]) -> dict[str, str]:
     """Terms whose functions a stanc knows all."""
-    own = names_in(FUNCTIONS)
-    return {name: term for name, term in TERMS.items() if names_in(term) <= known | own}
+    known = known | VARIADIC | names_in(FUNCTIONS)
+    return {name: term for name, term in TERMS.items() if names_in(term) <= known}
 
 
 def compared(terms: Mapping[str, str]) -> Iterator[Apart]:
@@ -88,26 +100,27 @@ def compared(terms: Mapping[str, str]) -> Iterator[Apart]:
 
 
 def _apart(name: str, term: str, genuine: Compiled, k: int, ours: Compiled) -> Apart:
-    counts = COUNTS if re.search(r"\bn\b", term) else COUNTS[:1]
-    by_region, usable, lax = {}, 0, 0
-    for region, at in points().items():
-        worst = 0.0
-        for n in counts:
-            with genuine.bind({"k": k, "n": n}) as bound:
-                value, slope = bound.log_density_gradient(at)
-            with ours.bind({"k": 1, "n": n}) as bound:
-                other, steep = bound.log_density_gradient(at)
-            good = np.isfinite(value) & np.isfinite(slope).all(axis=1)
-            usable += int(good.sum())
-            lax += int((np.isneginf(value) & np.isfinite(other)).sum())
-            if good.any():
-                worst = max(worst, _relative(value[good, None], other[good, None]))
-                worst = max(worst, _relative(slope[good], steep[good]))
-        by_region[region] = worst
-    return Apart(name, by_region, usable, lax)
+    regions = points()
+    at, starts = np.vstack([*regions.values()]), POINTS * np.arange(1, len(regions))
+    worst, usable, lax = dict.fromkeys(regions, 0.0), 0, 0
+    for n in COUNTS if re.search(r"\bn\b", term) else COUNTS[:1]:
+        with genuine.bind({"k": k, "n": n}) as bound:
+            theirs = np.column_stack(bound.log_density_gradient(at))
+        with ours.bind({"k": 1, "n": n}) as bound:
+            other = np.column_stack(bound.log_density_gradient(at))
+        good = np.isfinite(theirs).all(axis=1)
+        usable += int(good.sum())
+        lax += int((np.isneginf(theirs[:, 0]) & np.isfinite(other[:, 0])).sum())
+        apart = np.where(good, _relative(theirs, other), 0.0)
+        for region, largest in zip(regions, np.split(apart, starts), strict=True):
+            worst[region] = max(worst[region], float(largest.max()))
+    return Apart(name, worst, usable, lax)
 
 
-def _relative(theirs: np.ndarray, ours: np.ndarray) -> float:
-    scale = np.maximum(1, abs(theirs).max(axis=1, keepdims=True))
-    with np.errstate(invalid="ignore"):
-        return float(np.nan_to_num(abs(ours - theirs) / scale, nan=np.inf).max())
+def _relative(theirs: np.ndarray, ours: np.ndarray) -> np.ndarray:
+    """Differences of values and of gradients at each point, the larger one."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = abs(ours - theirs)
+        value = off[:, 0] / np.maximum(1, abs(theirs[:, 0]))
+        slope = off[:, 1:].max(axis=1) / np.maximum(1, abs(theirs[:, 1:]).max(axis=1))
+        return np.nan_to_num(np.maximum(value, slope), nan=np.inf, posinf=np.inf)
