@@ -125,6 +125,9 @@ _ADVICE = {
 _MANY = 10_000
 
 
+# What stanli says where it lacks something, as of 0.24.0: an array of tuples is "mir: malformed …",
+# and gaussian_dlm_obs takes more arguments than it holds.
+_UNABLE = re.compile("unsupported|^mir: |must be int data|an op holds|needs a nonempty")
 # What stanli calls parts of the language that it lacks.
 _LACKING = {
     "JacobianPE": "`jacobian +=`",
@@ -300,8 +303,7 @@ class StanliBound(Closing):
                     capture_stan_prints=False,
                 )
         except RuntimeError as error:
-            # An array of tuples is "mir: malformed …", as of 0.24.0.
-            if re.search("unsupported|^mir: |must be int data", str(error)):
+            if _UNABLE.search(str(error)):
                 raise EngineError(
                     f"stanli cannot run '{compiled.name}': {_lacking(str(error))}; use "
                     'CmdStan for this program (engine="cmdstan")'

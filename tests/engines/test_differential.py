@@ -21,9 +21,10 @@ pytest.importorskip("stanli")
 
 import stanli
 from differential import compare
-from differential.terms import TERMS
+from differential.terms import TERMS, code_of
 
 from stancoreset.engines import resolve_engine
+from stancoreset.errors import EngineError
 from stancoreset.stan.syntax import find_stanc
 
 HERE = Path(__file__).parent
@@ -61,8 +62,20 @@ def test_each_known_difference_has_a_decision_and_a_test():
         assert row["why"], row
         assert row["term"] in TERMS or not row["at_most"], row
         file, _, name = row["test"].partition("::")
-        text = (HERE.parent / file).read_text(encoding="utf-8")
+        text = (HERE / file).read_text(encoding="utf-8")
         assert re.search(rf"def {name}\b", text), row
+
+
+def test_what_stanli_lacks_is_refused_by_name():
+    lacking = [row for row in known() if row["decision"] == "refused"]
+    if stanli.__version__ not in {row["stanli"] for row in lacking}:
+        pytest.skip("the table has another stanli")
+    engine, functions = resolve_engine("stanli", 1), signatures(find_stanc())
+    for row in lacking:
+        if not compare.names_in(row["term"]) <= functions:
+            continue
+        with pytest.raises(EngineError, match=r"stanli cannot run 'term': .*; use CmdStan"):
+            engine.compile(code_of([TERMS[row["term"]]]), name="term").bind({"k": 1, "n": 0})
 
 
 @pytest.mark.slow

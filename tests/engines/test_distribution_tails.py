@@ -75,6 +75,15 @@ def test_a_probability_above_the_smallest_number_is_scipys():
     assert np.isfinite(slope[seen]).all()
 
 
+def test_uniform_probabilities_are_right_to_the_rounding_of_their_limits():
+    start, width = np.array([2e3, -3e3, 1e3]), np.array([1e-2, 1e-1, 1e-3])
+    points = np.column_stack([start, width])
+    value, slope = evaluated("uniform_lcdf(x[1] + 0.25 * x[2] | x[1], x[1] + x[2])", points)
+    lost = 1e-15 * abs(start) / width
+    assert (abs(value - np.log(0.25)) < 10 * lost).all()
+    assert (abs(slope) < 100 * lost[:, None] / width[:, None]).all()
+
+
 TOBIT = """
 functions {
   // log of the normal distribution function, whose derivative is exact

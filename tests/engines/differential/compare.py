@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from stancoreset.engines import Compiled, resolve_engine
-from stancoreset.errors import EngineError
+from stancoreset.errors import DataError, EngineError
 
 from .terms import FUNCTIONS, SIZES, TERMS, code_of
 
@@ -96,9 +96,7 @@ def compared(terms: Mapping[str, str]) -> Iterator[Apart]:
             try:
                 ours = stanli.compile(code_of([term]), name="term")
                 yield _apart(name, term, genuine, k, ours)
-            except EngineError as error:
-                if "unsupported" not in str(error):
-                    raise
+            except (EngineError, DataError) as error:
                 yield Apart(name, {}, 0, refused=str(error))
 
 
