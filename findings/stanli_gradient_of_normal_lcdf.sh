@@ -5,7 +5,8 @@
 # Guess: A value right to the last digit has a gradient about as good.
 # What happens: The value agrees with log_ndtr within rounding at every z; the derivative
 #   phi(z)/Phi(z) is off by up to 3.6e-5 of itself (at z = -2.9), and by less elsewhere, without
-#   a pattern in z.
+#   a pattern in z. Stan's own derivative has these errors too, and larger ones beyond
+#   z = -30 (stan_gradient_of_normal_lcdf_far_out).
 # Why it matters: Tobit and censored rows use it. NUTS accepts by values and is not biased, but
 #   Laplace fits, quadratics and anything that differences gradients inherit the error, and a
 #   comparison of gradients between engines must allow it.

@@ -37,7 +37,13 @@ from stancoreset.engines.stanli_csv import chain_files
 from stancoreset.engines.stanli_data import without_unread_data
 from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
-from stancoreset.engines.stanli_notes import hear_notes, notes_of, without_notes
+from stancoreset.engines.stanli_notes import (
+    hear_notes,
+    interpreted_statement,
+    log_notes,
+    notes_of,
+    without_notes,
+)
 from stancoreset.engines.stanli_pieces import Piece, Pieces, gathered
 from stancoreset.engines.stanli_threads import in_loading_thread, load
 from stancoreset.errors import (
@@ -114,6 +120,24 @@ _ADVICE = {
 # Number of values from which draws are unconstrained at once; stanli takes ten milliseconds for so
 # many.
 _MANY = 10_000
+
+
+# What stanli says where it lacks something, as of 0.24.0: an array of tuples is "mir: malformed …",
+# and gaussian_dlm_obs takes more arguments than it holds.
+_UNABLE = re.compile("unsupported|^mir: |must be int data|an op holds|needs a nonempty")
+# What stanli calls parts of the language that it lacks.
+_LACKING = {
+    "JacobianPE": "`jacobian +=`",
+    "STuple": "tuples",
+    "StochasticRow": "row_stochastic_matrix",
+    "StochasticColumn": "column_stochastic_matrix",
+}
+
+
+def _lacking(said: str) -> str:
+    """What stanli lacks, as Stan calls it, in place of what stanli says."""
+    known = [ours for word, ours in _LACKING.items() if word in said]
+    return f"{_version()} has no {known[0]}" if known else said
 
 
 def _version() -> str:
@@ -236,7 +260,8 @@ class StanliBound(Closing):
         self._threads = threads
         self._data = data
         self._seed = seed
-        self._model: Any = self._construct()
+        self._model, notes = self._construct(compiled)
+        log_notes(compiled.name, notes, lambda: interpreted_statement(compiled.code, self._noted))
         self.n_params = int(self._model.param_unc_num())
         self.param_names = _in_order(self._names(self._model.param_unc_names()), compiled.code)
         self._layout = Layout.from_names(self._names(self._model.param_names()))
@@ -246,20 +271,27 @@ class StanliBound(Closing):
         # An empty list arrives as one empty name.
         return [] if names == [""] else names
 
-    def _construct(self) -> Any:
+    def _noted(self, code: str) -> bool:
+        """Whether stanli has something to say of another program with these data."""
+        mir, unread = _translate(code)
+        other = replace(self._compiled, code=code, mir=mir, unread=unread)
+        return bool(self._construct(other)[1])
+
+    def _construct(self, compiled: StanliCompiled) -> tuple[Any, list[str]]:
+        """stanli's model, and its notes."""
         import bridgestan
         import stanli
 
         # As stanli.bridgestan_model, without its two passes of Python's json over
         # the data: the program travels under the reserved key "__stanli".
         # A name that the locale could not read is not UTF-8, which its reader of JSON needs.
-        name = self._compiled.name.encode(errors="replace").decode()
-        head = json.dumps({"build_id": stanli.build_id(), "mir": self._compiled.mir, "name": name})
-        rest = self._compiled.json(self._data).lstrip()[1:].lstrip()
+        name = compiled.name.encode(errors="replace").decode()
+        head = json.dumps({"build_id": stanli.build_id(), "mir": compiled.mir, "name": name})
+        rest = compiled.json(self._data).lstrip()[1:].lstrip()
         payload = f'{{"__stanli":{head}' + (rest if rest.startswith("}") else "," + rest)
         hear_notes()
         try:
-            with notes_of(self._compiled.name):
+            with notes_of() as notes:
                 model = bridgestan.StanModel(
                     stanli._runtime_lib_path(),
                     payload,
@@ -268,18 +300,17 @@ class StanliBound(Closing):
                     capture_stan_prints=False,
                 )
         except RuntimeError as error:
-            # An array of tuples is "mir: malformed …", as of 0.24.0.
-            if re.search("unsupported|^mir: |must be int data", str(error)):
+            if _UNABLE.search(str(error)):
                 raise EngineError(
-                    f"stanli cannot run '{self._compiled.name}': {error}; use CmdStan for this "
-                    'program (engine="cmdstan")'
+                    f"stanli cannot run '{compiled.name}': {_lacking(str(error))}; use "
+                    'CmdStan for this program (engine="cmdstan")'
                 ) from None
-            raise _refused(self._compiled.name, error) from None
+            raise _refused(compiled.name, error) from None
         model.data = ""  # the text, which it keeps to print itself
         self._took = _READING * len(payload)
         del payload
         give_back_memory(self._took)
-        return model
+        return model, notes
 
     def _map(self, function: Callable[[Float], Any], draws: Float) -> list[Any]:
         rows = as_points(draws, self.n_params, self._compiled.name)

@@ -1,10 +1,11 @@
 """stanli's notes on a program go to the log ``stancoreset.engines.stanli_notes``, at level INFO.
 
 They say that a part of it, such as generated quantities that sum integers, is interpreted, which is
-slower. Each begins with the program's name and says which block is interpreted, and why; stanli
-(0.24) tells no line. Of the weaver's test programs no log density is interpreted: stanli compiles
-it or refuses it. stanli prints notes through BridgeStan's callback, as it does what the user's
-program prints, and as warnings.
+slower. Each begins with the program's name, and says which block is interpreted and why. stanli
+(0.24) tells no line: the statement of generated quantities that is the cause is found by leaving
+out what follows it, where the log is kept. Of the weaver's test programs no log density is
+interpreted: stanli compiles it or refuses it. stanli prints notes through BridgeStan's callback, as
+it does what the user's program prints, and as warnings.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ from __future__ import annotations
 import ctypes
 import logging
 import warnings
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-__all__ = ["hear_notes", "notes_of", "without_notes"]
+from stancoreset.stan.syntax import parse, printer
+
+__all__ = ["hear_notes", "interpreted_statement", "log_notes", "notes_of", "without_notes"]
 
 _log = logging.getLogger(__name__)
 _Callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
 _NOTE = "stanli: "
-_program: ContextVar[str] = ContextVar("program", default="")
+_heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+# Characters of a statement that the log shows.
+_SHOWN = 200
 
 
 def hear_notes() -> None:
@@ -48,19 +55,51 @@ def _setter() -> Any:
 def _hear(text: Any, length: int) -> None:
     said = ctypes.string_at(text, length).decode(errors="replace")
     if said.startswith(_NOTE):
-        _log.info("%s: %s", _program.get() or "a program", said.strip())
+        notes = _heard.get()
+        if notes is None:
+            log_notes("a program", [said])
+        else:
+            notes.append(said)
     else:  # by a print statement of the user's program
         print(said, end="")
 
 
 @contextmanager
-def notes_of(program: str) -> Iterator[None]:
-    """Name the program in the notes that stanli makes in this block."""
-    token = _program.set(program)
+def notes_of() -> Iterator[list[str]]:
+    """Collect the notes that stanli makes in this block."""
+    notes: list[str] = []
+    token = _heard.set(notes)
     try:
-        yield
+        yield notes
     finally:
-        _program.reset(token)
+        _heard.reset(token)
+
+
+def log_notes(program: str, notes: list[str], find: Callable[[], str] | None = None) -> None:
+    """Log notes on a program, with the statement that `find` finds; see `interpreted_statement`."""
+    if notes and _log.isEnabledFor(logging.INFO):
+        where = find() if find else ""
+        for note in notes:
+            _log.info("%s: %s%s", program, where, note.strip())
+
+
+def interpreted_statement(code: str, is_noted: Callable[[str], bool]) -> str:
+    """The first of the generated quantities with which stanli makes a note; empty if none is.
+
+    ``is_noted(code)`` says whether stanli makes a note on a program.
+    """
+    program = parse(code)
+    statements = program.generated_quantities
+
+    def noted(count: int) -> bool:
+        return is_noted(printer.program(replace(program, generated_quantities=statements[:count])))
+
+    first = bisect_left(range(len(statements) + 1), True, key=noted)
+    if not 0 < first <= len(statements):  # in another block
+        return ""
+    cause = statements[first - 1]
+    text = " ".join(printer.statement(cause).split())[:_SHOWN]
+    return f"line {cause.line}, `{text}`: "
 
 
 @contextmanager

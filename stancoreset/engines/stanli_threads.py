@@ -1,8 +1,7 @@
 """The thread in which stanli may evaluate a model itself.
 
-stanli's own models compute some gradients on a stack of Stan's that only the thread which loaded
-its library has, and end the process elsewhere (seen with 0.24.0). Its BridgeStan interface makes a
-stack for every call, and its chains make one for every thread that they start themselves.
+Elsewhere its models were seen to end the process (0.24.0). Its BridgeStan interface serves every
+thread, and so do chains that stanli starts in threads of its own.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.engines import BoundModel, Engine, Float
-from stancoreset.errors import DataError, EngineError
+from stancoreset.errors import DataError, EngineError, ProgramError
 from stancoreset.stan import (
     LOG_LIK,
     WEIGHTS,
@@ -182,6 +182,15 @@ def _computed_before(code: str) -> str:
     )
 
 
+def _refuse_tuples(program: StanProgram) -> None:
+    for decl in program.parameters:
+        if decl.size.base == "tuple":
+            raise ProgramError(
+                f"parameter '{decl.name}' (line {decl.line}) is a tuple, which has no array of "
+                "draws and no transform outside Stan; declare its parts as parameters of their own"
+            )
+
+
 def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     """Recognise a hand-weighted program, or weave an unweighted one.
 
@@ -195,6 +204,7 @@ def adopt(program: StanProgram, obs: str | None = None) -> Adopted:
     >>> adopt(program).weighted.origin
     'woven'
     """
+    _refuse_tuples(program)
     if _weighs_its_rows(program):
         weighted = weighted_program(program, obs=obs)
         return Adopted(program, weighted, source=program.code, asked=obs)

@@ -228,8 +228,7 @@ def _client(client: Any) -> Any:
     from distributed.comm import get_address_host_port
 
     try:
-        # Asked before Dask is: a client that cannot start is ended by the garbage collector, and
-        # if that is while another one starts, it deadlocks on a lock that it holds itself.
+        # Asked before Dask is, whose client was seen to wait without end (distributed 2026.8).
         socket.create_connection(get_address_host_port(client), timeout=5).close()
         return Client(client, timeout="5s")
     except Exception as error:  # Dask raises many types, even AssertionError

@@ -233,7 +233,8 @@ def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
     assert "the program's own words" in said.out
     assert "stanli" not in said.out + said.err
     (note, *_) = [one for one in caplog.messages if "run through the MIR interpreter" in one]
-    assert note.startswith("summed: stanli: ")
+    assert note.startswith("summed: line 5, `real z = ")
+    assert "`: stanli: " in note
     assert "generated quantities" in note
 
 

@@ -175,3 +175,21 @@ def test_normal_vectors_of_a_negative_spread_are_rejected():
     draws = np.zeros((1, 9))
     values, _ = normals("y ~ multi_normal(mu, scaled);", draws, -np.eye(2), 3)
     assert values[0] == -np.inf
+
+
+def test_normal_vectors_of_an_ill_conditioned_spread_are_right_to_its_condition():
+    """Stan's other factor differs from ours by as much: both round the spread itself."""
+    rng = np.random.default_rng(6)
+    for small in (1e-1, 1e-3, 1e-5):
+        factor = np.array([[1.0, 0, 0], [3.0, small, 0], [-2.0, 1.0, small]])
+        spread, draws = factor @ factor.T, rng.normal(size=(3, 13))
+        draws[:, -1] = 0
+        values, _ = normals("target += multi_normal_lpdf(y | mu, scaled);", draws, spread, 3)
+        for value, draw in zip(values, draws, strict=True):
+            away = scipy.linalg.solve_triangular(
+                factor, (draw[:9].reshape(3, 3) - draw[9:12]).T, lower=True
+            )
+            exact = -0.5 * np.sum(away**2) - 3 * np.log(np.diag(factor)).sum()
+            exact -= 4.5 * np.log(2 * np.pi)
+            bound = 10 * np.finfo(float).eps * np.linalg.cond(factor) ** 2
+            np.testing.assert_allclose(value, exact, rtol=max(bound, 1e-12))

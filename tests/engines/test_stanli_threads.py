@@ -1,8 +1,8 @@
 """What threads other than that which loaded stanli may ask of its own models: chains it starts.
 
-Some gradients of stanli 0.24.0's models end the process there. The program here has none of these:
-what the guard promises is that they are asked for nothing else, which a watch on them shows. Each
-test is a process of its own, in which stanli is loaded first.
+stanli 0.24.0's models were seen to end the process there; not with the program here. What the guard
+promises is that they are asked for nothing else, which a watch on them shows. Each test is a
+process of its own, in which stanli is loaded first.
 """
 
 from __future__ import annotations

@@ -15,8 +15,10 @@ pytest.importorskip("bridgestan")
 from weave_checks import generated, identities, model
 from weave_data import make_data
 
+import stancoreset as sc
+from stancoreset.engines import resolve_engine
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.errors import CompileError, EngineError, WeaveError
+from stancoreset.errors import CompileError, DataError, EngineError, ProgramError, WeaveError
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.weave import weave
 
@@ -182,14 +184,92 @@ def test_numbers_that_sum_to_zero_have_names_and_one_coordinate_less_each_way():
     assert abs(table).max() > 0.1
 
 
+LOCAL_TUPLES = TUPLES.replace(" tuple(real, int) prior;", "").replace("prior.1, prior.2", "0, 1")
+
+
 @pytest.mark.parametrize(
-    ("code", "word"),
-    [(ROW_STOCHASTIC, "StochasticRow"), (COLUMN_STOCHASTIC, "StochasticColumn"), (TUPLE, "STuple")],
+    ("code", "data", "word"),
+    [
+        (ROW_STOCHASTIC, {"g": [1, 2, 1, 2], "y": [1, 2, 3, 1]}, "row_stochastic_matrix"),
+        (COLUMN_STOCHASTIC, {"g": [1, 2, 1, 2], "y": [1, 2, 3, 1]}, "column_stochastic_matrix"),
+        (JACOBIAN, {"y": [1.0] * 4, "x": [1.0] * 4}, "`jacobian \\+=`"),
+        (LOCAL_TUPLES, {"y": [1.0] * 4}, "tuples"),
+    ],
 )
-def test_what_the_engine_lacks_is_named_once_woven(code, word):
+def test_what_the_engine_lacks_is_named_once_woven(code, data, word):
     assert {"y"} <= weave(code).rows.keys()
-    with pytest.raises(EngineError, match=f"stanli cannot run 'new': .*{word}.*use CmdStan"):
-        bound(code, {"g": [1, 2, 1, 2], "y": [1, 2, 3, 1]} if "g" in code else {"y": [1.0] * 4})
+    with pytest.raises(EngineError, match=rf"stanli \S+ has no {word}; use CmdStan"):
+        bound(code, data)
+
+
+def test_tuples_of_parameters_and_of_data_are_refused_by_name_on_every_engine():
+    with pytest.raises(ProgramError, match=r"parameter 't' \(line 2\) is a tuple.*its parts"):
+        sc.CoresetModel(stan_code=TUPLE)
+    model = sc.CoresetModel(stan_code=TUPLES, engine="stanli")
+    with pytest.raises(DataError, match=r"'prior' is declared as a tuple.*declare its parts"):
+        model.fit({"N": 2, "y": [1.0, 2.0], "prior": (0.0, 1)})
+
+
+# What only Stan itself runs ---------------------------------------------------------------
+
+
+@pytest.fixture
+def newer_cmdstan(cmdstan):
+    """CmdStan 2.39 or newer: genuine, or of the headers in httpstan's wheel for Python 3.12 on."""
+    engine = resolve_engine("cmdstan", 1)
+    if engine.stan_version < (2, 39):
+        pytest.skip(f"CmdStan here is {engine.stan_version}")
+    return engine
+
+
+COORDINATES = """data { int on; matrix[2, 3] A; matrix[3, 2] B; matrix[2, 3] C; vector[4] d; }
+parameters { row_stochastic_matrix[2, 3] P; column_stochastic_matrix[3, 2] Q;
+  sum_to_zero_matrix[2, 3] Z; sum_to_zero_vector[4] z; }
+model { target += on * (sum(A .* P) + sum(B .* Q) + sum(C .* Z) + dot_product(d, z)); }"""
+
+
+@pytest.mark.cmdstan
+def test_new_types_have_stans_coordinates(newer_cmdstan):
+    """A sum of all their numbers with weights, less the Jacobian, at the same coordinates."""
+    rng = np.random.default_rng(4)
+    shapes = {"A": (2, 3), "B": (3, 2), "C": (2, 3), "d": 4}
+    data = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    compiled = newer_cmdstan.compile(COORDINATES, name="new")
+    with compiled.bind({**data, "on": 1}) as with_sum, compiled.bind({**data, "on": 0}) as without:
+        u = rng.normal(size=(3, with_sum.n_params))
+        found = with_sum.log_density(u) - without.log_density(u)
+        values = with_sum.constrain(u)
+        names = with_sum.param_names
+    assert names[:4] == ("P.1.1", "P.2.1", "P.1.2", "P.2.2")
+    assert names[4:8] == ("Q.1.1", "Q.2.1", "Q.1.2", "Q.2.2")
+    assert names[8:] == ("Z.1.1", "Z.1.2", "z.1", "z.2", "z.3")
+    pairs = zip("ABCd", "PQZz", strict=True)
+    expected = sum((data[c] * values[v]).reshape(3, -1).sum(axis=1) for c, v in pairs)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.cmdstan
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [JACOBIAN, LOCAL_TUPLES, ROW_STOCHASTIC, LAPLACE])
+def test_stan_itself_fits_what_the_engine_lacks(code, newer_cmdstan):
+    """The identities on all rows, and a certified fit, by the public interface."""
+    rng = np.random.default_rng(0)
+    data = {
+        JACOBIAN: {"N": 60, "y": rng.normal(size=60), "x": rng.normal(size=60)},
+        LOCAL_TUPLES: {"N": 60, "y": rng.normal(1, 2, size=60)},
+        ROW_STOCHASTIC: {"N": 60, "g": np.arange(60) % 2 + 1, "y": rng.integers(1, 4, 60)},
+        LAPLACE: {
+            "G": 60,
+            "N": 3,
+            "g": [1, 2, 3],
+            "y": rng.poisson(np.exp(rng.normal(size=(60, 3)))),
+        },
+    }[code]
+    code = code.replace("real l; real k; }", "real<upper=3> l; real<upper=3> k; }")
+    with sc.CoresetModel(stan_code=code, engine="cmdstan") as model:
+        assert model.identities(data).passed.all()
+        fit = model.fit(data, seed=1)
+    assert fit.certificate.verdict in ("certified", "corrected")
 
 
 def test_arrays_of_tuples_are_no_mistake_of_the_data():

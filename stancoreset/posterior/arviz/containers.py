@@ -227,8 +227,8 @@ def save(container: Container, path: str | os.PathLike[str]) -> Path:
 def _netcdf(container: Container) -> bytes:
     """Return a container as a NetCDF file in memory.
 
-    On a full disk, HDF5 raises errors that cannot be caught and may crash the process; writing
-    from memory is a single plain write.
+    The file is then written by a single plain write, whose errors can be caught; those
+    of HDF5's own writing could not all be (h5py 3).
     """
     import h5netcdf
     import xarray as xr
@@ -247,7 +247,7 @@ def _netcdf(container: Container) -> bytes:
             }
             store = H5NetCDFStore(file, group=name, mode="a")
             dataset.dump_to_store(store, encoding=encoding)
-    return buffer.getvalue()  # a view that outlives the buffer may crash Python
+    return buffer.getvalue()  # a copy, which needs nothing else
 
 
 def load(path: str | os.PathLike[str]) -> Container:

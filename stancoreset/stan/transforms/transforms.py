@@ -88,7 +88,7 @@ class Transforms:
 
         Before `version` 2.37 of Stan simplices break a stick. A ProgramError is raised for a size
         or bound that is not a simple expression, and for a parameter of a type that has no
-        transform here (complex numbers, tuples).
+        transform here (complex numbers).
         """
         if isinstance(version, str):
             version = tuple(int(part) for part in version.split(".")[:2])
@@ -160,7 +160,7 @@ class Transforms:
 
 def _parameter(decl: n.Decl, scope: Scope, version: tuple[int, int], start: int) -> _Parameter:
     base, kind = decl.size.base, decl.constraint.kind
-    if base == "tuple" or base.startswith("complex"):
+    if base.startswith("complex"):
         raise ProgramError(
             f"parameter '{decl.name}' (line {decl.line}) is of type {base}, whose transform "
             'only Stan itself has; use engine="stanli"'
