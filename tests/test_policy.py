@@ -60,7 +60,7 @@ def test_a_policy_is_read_from_a_file(tmp_path):
     path.write_text("{")
     with pytest.raises(OptionError, match=r"policy file .*policy.json cannot be read as JSON"):
         policy_of(path)
-    with pytest.raises(OptionError, match=r"policy file .*missing.json does not exist; expected a JSON"):
+    with pytest.raises(OptionError, match=r"policy file .*missing.json does not exist; expected"):
         policy_of(tmp_path / "missing.json")
 
 

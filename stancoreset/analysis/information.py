@@ -41,6 +41,7 @@ from stancoreset.errors import (
     ProgramError,
     StancoresetError,
 )
+from stancoreset.limits import BLOCK
 from stancoreset.posterior import arviz, refuse_rejected
 from stancoreset.program import Data, Session, bind_original
 from stancoreset.rows.glm import GlmFisher, GlmKernel, find_glm, seen_by_glm
@@ -58,8 +59,6 @@ __all__ = ["Asked", "Design", "Information", "design", "information", "worth"]
 DRAWS, SIMULATED = 32, 100
 # Step of the differences, in posterior standard deviations.
 _STEP = 1e-3
-# Numbers in memory at once: of roots, of log likelihoods, and of information matrices.
-_NUMBERS = 4_000_000
 # Rows of a chunk at most; values of an outcome that are summed over at most.
 _ROWS, _VALUES = 32_768, 64
 # Eigenvalues of the information, as a share of the largest, that are rounding errors.
@@ -314,7 +313,7 @@ def _glm_roots(session: Session, new: NewRows, kernel: GlmKernel, psi: Float) ->
         new,
         found,
         lambda rows: fisher.roots(kernel.prepare(rows)),
-        max(1, min(_ROWS, _NUMBERS // max(1, found.factor.shape[1]))),
+        max(1, min(_ROWS, BLOCK // max(1, found.factor.shape[1]))),
         f"{kernel.family}, in closed form",
         session.threads,
     )
@@ -360,7 +359,7 @@ def _scored(new: NewRows, posterior: Whitened, scores: _Scores, draws: int, how:
 
     width = posterior.factor.shape[1]
     each = max(draws * (2 * width + 1), width**2, 1)
-    size = max(1, min(_ROWS, _NUMBERS // each))
+    size = max(1, min(_ROWS, BLOCK // each))
     return _Roots(new, posterior, roots, size, f"gradients at {draws} draws, {how}")
 
 

@@ -17,6 +17,7 @@ from stancoreset.analysis.pointwise import outcomes
 from stancoreset.checks import is_whole, shown
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError
+from stancoreset.limits import NOISE
 from stancoreset.program import Data, Session
 from stancoreset.rows.glm import rows_of
 from stancoreset.rows.tables import Source, StoredRows, Table
@@ -26,8 +27,8 @@ from stancoreset.stan.data import Scope, evaluate_int, raw_data
 
 __all__ = ["NewRows", "limits", "read_new_rows"]
 
-# Largest residual of an affine function, relative to its values, and rows for each of its numbers.
-_AFFINE, _ROWS_EACH = 1e-9, 2
+# Rows for each number of an affine function.
+_ROWS_EACH = 2
 
 
 @dataclass(frozen=True)
@@ -333,7 +334,7 @@ def _frozen(
         flat = value.reshape(len(value), -1)
         slopes = np.linalg.lstsq(there, flat, rcond=None)[0]
         off = np.abs(there @ slopes - flat).max(initial=0.0)
-        if len(there) < _ROWS_EACH * there.shape[1] or off > _AFFINE * (1 + np.abs(flat).max()):
+        if len(there) < _ROWS_EACH * there.shape[1] or off > NOISE * (1 + np.abs(flat).max()):
             raise DataError(
                 f"the program computes {name} from all rows of the data that were fitted, and it "
                 "is no affine function of a row's own values, so it is unknown for other rows: "

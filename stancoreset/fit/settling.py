@@ -27,6 +27,7 @@ from stancoreset.engines import (
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.fit.all_rows import are_few, stand_for_themselves
 from stancoreset.fit.collapsing import collapsed_reference, quadratic_of_likelihood
+from stancoreset.limits import NOISE
 from stancoreset.policy import Policy
 from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.program import (
@@ -55,9 +56,6 @@ _log = logging.getLogger(__name__)
 
 #: The method of references that consist of draws from prior times quadratic.
 SETTLED = "settled"
-
-# Difference of two gradients, as a share of them, that is none.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,7 @@ class Settling:
         full = self.full
         points = np.random.default_rng([self.seed, 53]).uniform(-1.0, 1.0, (2, full.n_params))
         whole, own = (some.log_density_gradient(points)[1] for some in (full, full.prior))
-        negligible = _ROUNDING * (np.abs(whole) + np.abs(own))
+        negligible = NOISE * (np.abs(whole) + np.abs(own))
         return bool(np.any(np.all(np.abs(whole - own) <= negligible, axis=0)))
 
     def _turns(self, full: FullData, expansion: Expansion, inits: Float) -> _Turn:

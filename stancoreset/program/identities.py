@@ -34,6 +34,7 @@ from stancoreset.engines import (
     controlled_for,
 )
 from stancoreset.errors import DataError, IdentityError
+from stancoreset.limits import BLOCK, NOISE
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, SHOWN, shown_rows
 from stancoreset.rows.glm import rows_of
 from stancoreset.stan import StanProgram, WeightedProgram
@@ -46,7 +47,7 @@ __all__ = ["Identity", "check_identities", "identity_table", "random_points", "r
 Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 #: Largest relative error that is still rounding.
-TOLERANCE = 1e-9
+TOLERANCE = NOISE
 #: Largest relative error that is still rounding, if a program calls an ODE, algebra or quadrature
 #: solver.
 SOLVER_TOLERANCE = 1e-5
@@ -54,11 +55,8 @@ SOLVER_TOLERANCE = 1e-5
 # 1e-4.
 _OWN, _NEIGHBOURS, _MOST = 10.0, 4, 1e-4
 _ROWS = 25  # a slice; with repeated rows at most twice as many
-_TRIES = 8  # candidate points for each point wanted: some may have no density
 _RADII = (2.0, 1.0, 0.5, 0.1)  # Stan starts its chains in (−2, 2); smaller ones are safer
 _LARGE = 1e8  # numbers in the data by which sums lose half of their digits
-_TOLD = 6  # values of a row that Stan refuses
-_NUMBERS = 2_000_000  # of the rows' data that are bound at the same time
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,7 @@ class _BoundTwice(Closing):
 
 def random_points(model: BoundModel, number: int, rng: np.random.Generator) -> Float:
     """Random unconstrained parameters at which the density is finite."""
-    tries = number * _TRIES
+    tries = 8 * number  # some points may have no density
     radius = np.resize(_RADII, tries)[:, None]
     thetas = rng.uniform(-1.0, 1.0, size=(tries, model.n_params)) * radius
     finite = thetas[np.isfinite(model.log_density(thetas))]
@@ -367,7 +365,7 @@ def _prior_on_rows(
         data = weighted.subset(data, shown)
     n_obs = weighted.n_obs(data)
     numbers = sum(np.size(data[name]) for name in weighted.rows)
-    length = max(1, min(MAX_ROWS_PER_CHUNK, _NUMBERS * n_obs // max(1, numbers)))
+    length = max(1, min(MAX_ROWS_PER_CHUNK, BLOCK * n_obs // max(1, numbers)))
     one = bound.density(weighted.prior_data(data)).log_density(thetas)
     worst = 0.0
     for start in range(0, n_obs, length):
@@ -405,7 +403,7 @@ def _refused_row(
 def _shown_row(weighted: WeightedProgram, data: Mapping[str, Any], row: int) -> str:
     """A row's number and its first values, in words."""
     columns = {n: np.asarray(data[n]) for n in weighted.rows if n != weighted.weights}
-    values = [f"{n} = {v[row]:g}" for n, v in columns.items() if v.ndim == 1 and v.size][:_TOLD]
+    values = [f"{n} = {v[row]:g}" for n, v in columns.items() if v.ndim == 1 and v.size][:6]
     return f"row {row}, counting from 0, with {', '.join(values)}"
 
 

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ReferenceFitError, StancoresetError
+from stancoreset.limits import NOISE
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, FullData
 
 __all__ = ["require_known"]
 
-# Gradients that are rounding; how far a parameter is moved then, and what shows nothing.
-_ROUNDING, _FAR, _NOTHING = 1e-9, 1e6, 1e-3
+# How far a parameter is moved along which no gradient is seen, and what shows nothing.
+_FAR, _NOTHING = 1e6, 1e-3
 
 
 def require_known(full: FullData, seed: int) -> None:
@@ -66,4 +67,4 @@ def _unknown(full: FullData, rng: np.random.Generator) -> NDArray[np.intp]:
 
 def _is_flat(density: BoundModel | FullData, point: Float) -> NDArray[np.bool_]:
     """Coordinates along which a log density does not change at a point, (P,)."""
-    return np.abs(density.log_density_gradient(point)[1][0]) < _ROUNDING
+    return np.abs(density.log_density_gradient(point)[1][0]) < NOISE

@@ -29,6 +29,7 @@ import numpy as np
 from stancoreset.checks import check_choice
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError, StancoresetError
+from stancoreset.limits import NOISE
 from stancoreset.program.session import Session
 from stancoreset.stan import StanProgram, WeightedProgram
 from stancoreset.stan.syntax import assignments, names_in, sources
@@ -48,8 +49,8 @@ __all__ = [
 WeightKind: TypeAlias = Literal["frequency", "sampling"]
 KINDS = ("frequency", "sampling", "precision")
 
-# Rows and draws at which a column of weights is told from others, and the largest difference.
-_ROWS, _DRAWS, _EQUAL = 50, 2, 1e-9
+# Rows and draws at which a column of weights is told from others.
+_ROWS, _DRAWS = 50, 2
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _own_columns(
         with suppress(StancoresetError):  # a number of a group that does not exist, …
             weighted = _log_lik(session, some, draws)
             single = _log_lik(session, {**some, name: np.ones_like(some[name])}, draws)
-            same = np.allclose(weighted, column[rows] * single, rtol=_EQUAL, atol=1e-12)
+            same = np.allclose(weighted, column[rows] * single, rtol=NOISE, atol=1e-12)
             if same and np.any(single):
                 found.append(name)
     return tuple(found)

@@ -35,6 +35,7 @@ from stancoreset.engines import (
 from stancoreset.engines.cmdstan import CmdStanEngine
 from stancoreset.errors import ControlError, DataError, EngineError, OptionError
 from stancoreset.files import content_key
+from stancoreset.limits import BLOCK
 from stancoreset.parallel import side_by_side
 from stancoreset.posterior import arviz
 from stancoreset.processes import free_memory, give_back_memory
@@ -95,9 +96,6 @@ __all__ = ["Data", "Session", "in_memory"]
 Data: TypeAlias = "DataSource | Source"
 
 _SHOWN_DRAWS = 4_000
-# Largest number of values of a reference's draws in the container: thousands of parameters would
-# fill the memory.
-_SHOWN_NUMBERS = 2_000_000
 _CORESET_DIM = "coreset_dim"
 # Points at which a coordinate of ψ is tried.
 _TRIED = 8
@@ -898,7 +896,7 @@ class Session:
             rng = np.random.default_rng([reference.seed, 13])
             draws = reference.gaussian.draw(_SHOWN_DRAWS, rng)
         else:  # a picture of the few on which rows are selected would be noise
-            more = min(_SHOWN_DRAWS, _SHOWN_NUMBERS // draws.shape[1]) - len(draws)
+            more = min(_SHOWN_DRAWS, BLOCK // draws.shape[1]) - len(draws)
             draws = np.concatenate([draws, reference.spare[: max(0, more)]])
         return self.draws_container(draws, full, labels)
 

@@ -191,7 +191,7 @@ def test_one_row_that_the_prior_looks_at_is_found_among_all(
     rows["y"][1_234] = 101.0
     checked = weighted.check(rows)
     for numbers in (2_000_000, 300):
-        monkeypatch.setattr(identities, "_NUMBERS", numbers)
+        monkeypatch.setattr(identities, "BLOCK", numbers)
         with pytest.raises(IdentityError, match="'prior'"):
             require_identities(weighted, engine, checked)
     rows["y"][1_234] = 99.0
