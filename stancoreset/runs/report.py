@@ -79,7 +79,7 @@ FILES = {
     "coreset.npz": "the quadratic that completes them",
     "model.stan": "the Stan program",
     "coreset_data.json": "the coreset's rows as data of the weighted program",
-    "posterior.nc": "NUTS draws on the coreset, for `arviz.from_netcdf`",
+    "posterior.nc": "draws of the coreset posterior, for `arviz.from_netcdf`",
     "chain_1.csv, …": "draws of each chain and generated quantities as CmdStan writes them, if "
     "they were asked for",
     "laplace.nc": "draws of the reference, where the log likelihood was matched",

@@ -214,7 +214,7 @@ def test_draws_outside_the_support_are_named() -> None:
         ("vector<lower=norm2(c)>[2] x;", r"lower `norm2\(c\)` of parameter 'x' \(line 9\)"),
         ("vector[looped] x;", r"size `looped` of parameter 'x' .* no value .*engine=\"stanli\""),
         ("complex z;", "of type complex"),
-        ("tuple(real, real) t;", "of type tuple"),
+        ("tuple(real, real) t;", "is a tuple, whose transform"),
     ],
 )
 def test_what_cannot_be_computed_is_quoted(declarations: str, message: str) -> None:
