@@ -31,8 +31,8 @@ from stancoreset.stan.data import as_value, indexed_columns
 
 __all__ = ["Table", "described", "table_from_file"]
 
-#: Default number of values in a chunk.
-_CHUNK_NUMBERS = 2_000_000
+#: Default number of values in a chunk, 4 MB; several chunks are in memory at once.
+_CHUNK_NUMBERS = 500_000
 _CHUNK_ROWS = (1_000, 262_144)
 # Rows in the random sample, which serves the mode's first guess, the candidates and all checks.
 _SAMPLE_ROWS = (20_000, 100_000)
@@ -81,7 +81,7 @@ class Table:
         Categories and a matrix's columns label the parameters that have an element for each of
         them: ``a[JFK]``, ``beta[hour]``; see `stancoreset.stan.labels`.
     chunk_rows : int, optional
-        Rows in memory at a time; default: about 16 MB of them.
+        Rows in memory at a time; default: about 4 MB of them.
     memory : int
         Largest size in bytes up to which rows are loaded into memory; 0 never loads them.
     threads : int, optional
