@@ -876,10 +876,8 @@ class Pipeline:
         little = plan.policy.few_candidates
         if plan.selection.by_kernel:
             return min(full.n_obs, little if auto else max(little, 2 * int(plan.size)))
-        if few and plan.selection.candidates is None:
+        if plan.selection.candidates is None and (few or gap <= plan.policy.near):
             return min(full.n_obs, little if auto else max(MAX_CANDIDATES, 2 * int(plan.size)))
-        if plan.selection.candidates is None and auto and gap <= plan.policy.near:
-            return min(full.n_obs, little)
         return plan.selection.number or default_candidates(full.n_obs, plan.size)
 
     def near(self, reference: Reference, same: PreviousChains | None = None) -> Float | None:

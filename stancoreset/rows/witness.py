@@ -29,7 +29,7 @@ from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, S
 from stancoreset.errors import IdentityError
 from stancoreset.limits import NOISE
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, BoundChunks, slices
-from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
+from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, row_count, stan_rows
 
 if TYPE_CHECKING:
     from stancoreset.rows.full_data import FullData
@@ -51,7 +51,7 @@ TOLERANCE = 10 * NOISE
 # Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.
 _FEW, _FEW_STORED = 5, 10
 # Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text.
-_NUMBERS = 250_000
+_NUMBERS = 125_000
 # Numbers in all blocks that are kept after a few evaluations.
 _KEPT = 500_000
 #: Rows in memory that the author's program evaluates where it must see all rows at once: loops over
@@ -237,7 +237,13 @@ class _Author:
 
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
         """See `Kernel.evaluate`; log densities only."""
-        data = stan_rows(self.weighted, self.values, chunk)
+        numbers = sum(np.size(value) for value in chunk.values())
+        cuts = slices(row_count(chunk), max(1, -(-numbers // _NUMBERS)))
+        return fold(self._piece({k: v[cut] for k, v in chunk.items()}, draws) for cut in cuts)
+
+    def _piece(self, rows: dict[str, Any], draws: Float) -> Sums:
+        """Log density of a few rows."""
+        data = stan_rows(self.weighted, self.values, rows)
         own = {name: data[name] for name in self.names if name in data}
         bound = self.compiled.bind_density(own)
         try:

@@ -75,7 +75,7 @@ class Table:
         Categories and a matrix's columns label the parameters that have an element for each of
         them: ``a[JFK]``, ``beta[hour]``; see `stancoreset.stan.labels`.
     chunk_rows : int, optional
-        Rows in memory at a time; default: about 16 MB of them.
+        Rows in memory at a time; default: about 4 MB of them.
     memory : int
         Largest size in bytes up to which rows are loaded into memory; 0 never loads them.
     threads : int, optional
@@ -182,7 +182,8 @@ class Table:
         variables, looked = self._with_levels(variables, parts, example, here)
         reads += looked
         width = max(1, sum(example.widths[c] for v in variables for c in v.columns))
-        chunk_rows = self.chunk_rows or int(np.clip(BLOCK // width, 1_000, 1 << 18))
+        # 4 MB of numbers, for several chunks are in memory at once.
+        chunk_rows = self.chunk_rows or int(np.clip(BLOCK // 4 // width, 1_000, 1 << 18))
         reader = Reader(variables, chunk_rows)
         _same_schema(parts, reader.columns, here)
         keep = int(np.clip(4 * BLOCK // width, *sample_rows))
