@@ -45,6 +45,14 @@ MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
 
 
+def without_priors(sums: Sums, prior: Float) -> Float:
+    """Sums of log densities without the log priors that they contain, so many of them."""
+    total, priors = sums
+    # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(prior), total - priors * prior, -np.inf)
+
+
 class RowSums(Protocol):
     """A way of evaluating sums over all rows."""
 
