@@ -11,8 +11,6 @@ import numpy as np
 from stancoreset.engines.base import Float
 from stancoreset.errors import EngineError
 
-__all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "mode_of", "stan_init"]
-
 #: Number of random inits that Stan tries.
 INIT_TRIES = 100
 

@@ -23,8 +23,6 @@ from typing import Any
 
 from stancoreset.stan.syntax import parse, printer
 
-__all__ = ["hear_notes", "interpreted_statement", "log_notes", "notes_of", "without_notes"]
-
 _log = logging.getLogger(__name__)
 _Callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
 _NOTE = "stanli: "

@@ -30,15 +30,6 @@ from stancoreset.reference.base import GaussianFit, Progress, Reference
 from stancoreset.reference.small_copy import from_small_copy
 from stancoreset.rows import FullData
 
-__all__ = [
-    "Path",
-    "inverse_hessians",
-    "next_diagonal",
-    "pathfinder",
-    "pathfinder_draws",
-    "single_path",
-]
-
 
 @dataclass(frozen=True)
 class Path:

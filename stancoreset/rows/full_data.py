@@ -45,8 +45,6 @@ from stancoreset.rows.tables import Kernel, StoredRows
 if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
 
-__all__ = ["FullData", "repeats"]
-
 
 class FullData:
     """A weighted program bound to all rows, weighted as in the data or by one.

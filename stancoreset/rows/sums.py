@@ -25,18 +25,6 @@ from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, ordered, row
 if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
 
-__all__ = [
-    "ArrayChunks",
-    "BoundChunks",
-    "DistinctKernel",
-    "Progress",
-    "RowSums",
-    "StanKernel",
-    "StoredChunks",
-    "StoredGlmRows",
-    "slices",
-]
-
 Progress = Callable[[int], object]
 
 # Smaller chunks cost more overhead than they save; larger ones need much memory for a moment

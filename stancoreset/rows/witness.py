@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from stancoreset.rows.full_data import FullData
     from stancoreset.stan import StanProgram, WeightedProgram
 
-__all__ = [
-    "SHOWN",
-    "Comparison",
-    "FullDensity",
-    "ShownWitness",
-    "StoredWitness",
-    "Witness",
-    "WitnessedDensity",
-    "shown_rows",
-]
-
 #: Largest difference between two log densities, relative to their magnitude, due to rounding.
 TOLERANCE = 10 * NOISE
 # Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.

@@ -39,8 +39,6 @@ from stancoreset.selection.hermite.local import (
 )
 from stancoreset.selection.projection import require_finite
 
-__all__ = ["Candidates", "candidates_of", "groups_of_rows", "indicators", "select_on_draws"]
-
 
 def groups_of_rows(
     log_lik: Callable[[Float], Float],
