@@ -23,13 +23,7 @@ from stancoreset.errors import OutputError
 from stancoreset.files import remove_all_leftovers
 from stancoreset.model import is_complete
 
-__all__ = ["WorkFolder"]
-
 _STATE = ".stancoreset-batch"
-# A killed batch's workers end within moments.
-_PATIENCE = 20.0
-# Seconds between two attempts to take a lock.
-_POLL = 0.05
 
 
 class WorkFolder:
@@ -37,6 +31,9 @@ class WorkFolder:
 
     It must be writable and new, empty or, with `resume`, that of an earlier batch.
     """
+
+    #: Seconds that the workers of a killed batch have to end; they do within moments.
+    patience = 20.0
 
     def __init__(self, path: str | Path, *, resume: bool) -> None:
         self.path = Path(path)
@@ -78,10 +75,10 @@ class WorkFolder:
 
     def _take(self) -> None:
         """Wait until no other batch holds the folder, nor a worker of a killed one."""
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + self.patience
         owner = self._state / "owner"
         try:
-            self._lock.acquire(timeout=_PATIENCE, poll_interval=_POLL)
+            self._lock.acquire(timeout=self.patience)
         except Timeout:
             number = owner.read_text(encoding="utf-8") if owner.exists() else "unknown"
             raise OutputError(f"another batch (process {number}) is using {self.path}") from None
@@ -95,7 +92,7 @@ class WorkFolder:
         for lock in self.workers.glob("*.lock"):
             try:
                 left = max(0.0, until - time.monotonic())
-                with FileLock(lock).acquire(timeout=left, poll_interval=_POLL):
+                with FileLock(lock).acquire(timeout=left):
                     pass
             except Timeout:
                 raise OutputError(

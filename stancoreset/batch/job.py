@@ -13,20 +13,6 @@ from stancoreset.engines import NUTS, EngineName
 from stancoreset.files import content_key
 from stancoreset.rows.tables import data_files
 
-__all__ = [
-    "ENDED",
-    "FULL_SETTINGS",
-    "Job",
-    "Limits",
-    "default_settings",
-    "files_of",
-    "fit_settings",
-    "full_job",
-    "name_parts",
-    "plain",
-    "short",
-]
-
 #: Settings of a fit that also apply to NUTS on the full data.
 FULL_SETTINGS = ("seed", "inits", *NUTS.names(), "engine_output_dir", "coords", "dims")
 #: States of jobs that have passed a limit.

@@ -15,8 +15,6 @@ from typing import Any
 
 from stancoreset.errors import OutputError
 
-__all__ = ["History", "append", "history"]
-
 
 @dataclass(frozen=True)
 class History:

@@ -9,10 +9,6 @@ from typing import TextIO
 
 from stancoreset.batch.pool import Event
 
-__all__ = ["Live"]
-
-_REDRAWN_EVERY = 0.2
-
 
 @dataclass
 class _Running:
@@ -21,10 +17,10 @@ class _Running:
 
 
 class Live:
-    """Displays each `Event` on a text stream."""
+    """Displays each `Event` on a text stream; a table of running jobs is redrawn every so often."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, every: float = 0.2) -> None:
+        self._stream, self._every = stream, every
         self._table = stream.isatty()
         self._total = 0
         self._running: dict[str, _Running] = {}
@@ -44,7 +40,7 @@ class Live:
             elif event.kind in ("done", "failed"):
                 self._running.pop(name, None)
                 self._ended(event, name)
-        if self._table and time.monotonic() > self._last + _REDRAWN_EVERY:
+        if self._table and time.monotonic() > self._last + self._every:
             self._redraw()
 
     def _ended(self, event: Event, name: str) -> None:

@@ -26,8 +26,6 @@ from stancoreset.errors import OutputError
 from stancoreset.parallel import THREADS_VARIABLE, available_cores
 from stancoreset.processes import end_tree, leading_a_group, memory_of_group
 
-__all__ = ["Event", "run_jobs"]
-
 _BLAS_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -35,8 +33,6 @@ _BLAS_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-# Seconds for which the output of a killed worker is read to its end.
-_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -277,7 +273,7 @@ def _end(worker: _Worker) -> int:
     end_tree(process.pid)
     code = int(process.wait())
     if worker.listener is not None:
-        worker.listener.join(_PATIENCE)
+        worker.listener.join(5.0)  # the rest of a killed worker's output
     if worker.listener is None or not worker.listener.is_alive():
         process.stdout.close()  # nobody reads it any more
     return code

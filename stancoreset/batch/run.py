@@ -17,8 +17,6 @@ from stancoreset.errors import OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["run_batch"]
-
 
 def run_batch(
     spec: str | Path | Mapping[str, Any],

@@ -34,8 +34,6 @@ from stancoreset.processes import memory_of_group
 from stancoreset.rows.tables import data_files, table_from_file
 from stancoreset.stan import stan_model_names, stan_model_path
 
-__all__ = ["read_jobs"]
-
 _LIMITS = ("time_limit", "memory_limit")
 _OWN = (
     *("model", "data", "columns", "engine", "obs", "full", "thinned", "name", "options"),
@@ -43,8 +41,6 @@ _OWN = (
 )
 _TABLES = ("defaults", "grid", "jobs")
 _RESERVED = {"summary.csv", "summary.md"}
-# Longest name of a folder; names of journals and temporary files extend it.
-_LONGEST_NAME = 200
 
 
 def read_jobs(spec: str | Path | Mapping[str, Any]) -> list[Job]:
@@ -376,13 +372,13 @@ class _Reader:
         name = re.sub(r"[^\w.=+-]+", "_", name).strip(".")
         if not name or name in _RESERVED:
             raise self._error(place, "name", f"is {template!r}, which is not a valid folder name")
-        if len(name.encode()) > _LONGEST_NAME:
+        most = 200  # of 255: names of journals and temporary files are longer
+        if len(name.encode()) > most:
             raise self._error(
                 place,
                 "name",
-                f"is {shown(name)} of {len(name)} characters, expected at most {_LONGEST_NAME}: "
-                "give "
-                'it another, name = "…{size}…"',
+                f"is {shown(name)} of {len(name)} characters, expected at most {most}: give it "
+                'another, name = "…{size}…"',
             )
         return name
 

@@ -15,8 +15,6 @@ from stancoreset.model import load_part, markdown_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["planned", "summarise_jobs", "told_errors", "write_summary"]
-
 _IN_MARKDOWN = (
     "state", "verdict", "rows", "khat", "efficiency",
     "heldout_error", "seconds", "speedup", "max_delta_mean",

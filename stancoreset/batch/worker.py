@@ -29,12 +29,7 @@ from stancoreset.processes import end_with_tree
 from stancoreset.progress import Stages
 from stancoreset.rows.tables import described
 
-__all__ = ["main"]
-
 Tell = Callable[..., None]
-
-# Largest length of an error in journals and tables; the log holds all of it.
-_LONGEST_ERROR = 2_000
 
 
 class _Told(Stages):
@@ -98,7 +93,8 @@ def run_job(job: dict[str, Any], models: _Models, tell: Tell) -> None:
         append(journal, "done")
     except Exception as error:
         ours = isinstance(error, StancoresetError)
-        words = (str(error) if ours else f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
+        # Journals and tables need the beginning of a long error; the log holds all of it.
+        words = (str(error) if ours else f"{type(error).__name__}: {error}")[:2_000]
         with suppress(OSError):
             traceback.print_exc()
         tell("failed", error=words)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["add_arguments", "batch"]
-
 _EPILOG = """\
 example with six fits and two runs on the full data:
 

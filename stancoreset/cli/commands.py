@@ -16,8 +16,6 @@ from stancoreset.cli.speaker import Speaker
 from stancoreset.errors import OptionError
 from stancoreset.progress import Stages
 
-__all__ = ["HANDLERS", "main"]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code.

@@ -23,8 +23,6 @@ from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 
-__all__ = ["demo"]
-
 # Files of a full run, in the demo's folder.
 _FULL = ("full.nc", "departures_nuts.json")
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from stancoreset.errors import BrokenEngineError, EngineNotFoundError, StancoresetError
 from stancoreset.version import __version__
 
-__all__ = ["Finding", "examine"]
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -17,8 +17,6 @@ from stancoreset.checks import check_path
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, make_folder
 
-__all__ = ["add_arguments", "example_data", "write_example"]
-
 _HERE = Path(__file__).parent / "example"
 _NAMES = ("model.stan", "data.json")
 _EPILOG = """\

@@ -8,8 +8,6 @@ from textwrap import wrap
 
 from stancoreset.model import CoresetModel
 
-__all__ = ["explained"]
-
 
 def explained(model: CoresetModel, width: int | None = None) -> str:
     """Explain in words the observation, the weighting of each statement, and ψ.

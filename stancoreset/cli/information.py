@@ -17,8 +17,6 @@ if TYPE_CHECKING:
         Information,
     )
 
-__all__ = ["add_arguments", "information"]
-
 
 def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -> None:
     """Add the command to the parser."""

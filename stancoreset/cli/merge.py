@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stancoreset.model import CoresetFit
     from stancoreset.progress import Stages
 
-__all__ = ["add_arguments", "merge"]
-
 _EPILOG = """\
 example with daily data:
 

@@ -16,8 +16,6 @@ from stancoreset.model import (
     merge_options,
 )
 
-__all__ = ["add_fit_options", "add_merge_options", "asked"]
-
 # Options that a command line cannot hold, or that it decides itself.
 _PYTHON_ONLY = ("coords", "dims", "show_console", "refresh")
 _METAVARS = {

@@ -13,8 +13,6 @@ from stancoreset.errors import OptionError
 from stancoreset.stan.data import READABLE
 from stancoreset.version import __version__
 
-__all__ = ["make_parser"]
-
 Handler = Callable[[argparse.Namespace], int]
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

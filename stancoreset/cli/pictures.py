@@ -13,8 +13,6 @@ from stancoreset.posterior import compare, plots
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["save_picture", "write_comparison", "write_fit_pictures"]
-
 
 def write_comparison(
     posteriors: Mapping[str, Any], folder: Path, reference: str | None = None

@@ -21,8 +21,6 @@ from stancoreset.stan.data import read_data
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "Request", "covariates", "plot_run"]
-
 
 @dataclass(frozen=True)
 class Request:

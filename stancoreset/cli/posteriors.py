@@ -11,8 +11,6 @@ from stancoreset.errors import OptionError
 from stancoreset.model import load_fit
 from stancoreset.posterior import arviz
 
-__all__ = ["posteriors_at"]
-
 
 def posteriors_at(places: Iterable[str | Path], taken: Iterable[str] = ()) -> dict[str, Any]:
     """Load folders of fits and ArviZ ``.nc`` files, each named after its folder or file.

@@ -13,8 +13,6 @@ from stancoreset.stan.data import READABLE
 if TYPE_CHECKING:
     from stancoreset.formulas import Regression
 
-__all__ = ["add_arguments", "regression_of"]
-
 _EPILOG = """\
 examples:
 

@@ -18,8 +18,6 @@ from stancoreset.cli.signals import ending_in_order
 from stancoreset.errors import StancoresetError
 from stancoreset.progress import process_start
 
-__all__ = ["run_command"]
-
 
 def run_command(
     name: str,

@@ -8,8 +8,6 @@ import time
 
 from stancoreset.progress import Stages
 
-__all__ = ["Speaker"]
-
 
 class Speaker:
     """Prints messages unless --quiet is given; with --json, on standard error.

@@ -12,8 +12,6 @@ from stancoreset.cli.posteriors import posteriors_at
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, make_folder
 
-__all__ = ["add_arguments", "thin"]
-
 _EPILOG = """\
 examples:
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 from stancoreset.engines.nuts import NUTS
 
-__all__ = ["chain_bars"]
-
 
 @contextmanager
 def chain_bars(nuts: NUTS, show: bool) -> Iterator[Callable[[int, int], object] | None]:

@@ -23,24 +23,6 @@ from numpy.typing import NDArray
 
 from stancoreset.errors import EngineError
 
-__all__ = [
-    "FARTHEST",
-    "SAMPLER_STATS",
-    "BoundModel",
-    "Capabilities",
-    "Closing",
-    "Compiled",
-    "Density",
-    "Engine",
-    "Float",
-    "RowModel",
-    "SampleResult",
-    "StanData",
-    "Unconstrain",
-    "as_points",
-    "parameter_names",
-]
-
 Float = NDArray[np.float64]
 
 #: Data for a Stan program: a variable's name to an int, a float or an array.

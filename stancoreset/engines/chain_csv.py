@@ -14,8 +14,6 @@ from stancoreset.engines.base import SAMPLER_STATS, Float
 from stancoreset.engines.layout import joined_columns, stan_columns
 from stancoreset.files import atomic_path
 
-__all__ = ["Chain", "ChainFile", "write_chain"]
-
 # Statistics that are counts or flags: rstan stops at ``true``.
 _WHOLE = ("treedepth__", "n_leapfrog__", "divergent__")
 _HEAD = ",".join("%d" if stan in _WHOLE else "%.17g" for stan in SAMPLER_STATS)

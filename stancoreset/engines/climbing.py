@@ -11,8 +11,6 @@ import numpy as np
 from stancoreset.engines.base import Float
 from stancoreset.errors import EngineError
 
-__all__ = ["INIT_TRIES", "Climbable", "Step", "Summit", "climb", "mode_of", "stan_init"]
-
 #: Number of random inits that Stan tries.
 INIT_TRIES = 100
 
@@ -63,6 +61,16 @@ def stan_init(model: Climbable, rng: np.random.Generator, first: Float | None = 
     return start
 
 
+def at_point(model: Climbable) -> Callable[[Float], tuple[float, Float]]:
+    """The model's log density and gradient at one point, (P,), for `climb`."""
+
+    def density(theta: Float) -> tuple[float, Float]:
+        value, gradient = model.log_density_gradient(theta[None])
+        return float(value[0]), gradient[0]
+
+    return density
+
+
 def mode_of(
     model: Climbable,
     *,
@@ -78,13 +86,8 @@ def mode_of(
     EngineError
         If no starting point has a finite log density.
     """
-
-    def density(theta: Float) -> tuple[float, Float]:
-        value, gradient = model.log_density_gradient(theta[None])
-        return float(value[0]), gradient[0]
-
     start = stan_init(model, np.random.default_rng(seed), init)
-    summit = climb(density, start, max_iter=max_iter)
+    summit = climb(at_point(model), start, max_iter=max_iter)
     if not np.isfinite(summit.value):
         raise EngineError(
             f"no starting point with a finite log density was found for '{name}' in "

@@ -12,8 +12,6 @@ from stancoreset.checks import check_path, shown
 from stancoreset.engines.base import Engine
 from stancoreset.errors import OptionError
 
-__all__ = ["include_paths", "refuse_arguments", "with_options"]
-
 _NO_CODE = "rows cannot be weighted through functions without Stan code"
 #: Arguments of ``cmdstanpy.CmdStanModel`` that do not apply here, with the reason.
 _REFUSED = {

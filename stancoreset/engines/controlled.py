@@ -9,8 +9,6 @@ from stancoreset.stan import Controlled, WeightedProgram, add_control
 from stancoreset.stan.transforms import has_ilr_simplex
 from stancoreset.stan.weave import with_whole_loops
 
-__all__ = ["CompiledWithControl", "compile_controlled", "controlled_for"]
-
 
 def controlled_for(
     weighted: WeightedProgram, engine: Engine, behind: frozenset[str] = frozenset()

@@ -32,8 +32,6 @@ from stancoreset.engines.base import (
 from stancoreset.engines.metric import DENSE_PARAMETERS, enough_for_scores, score_divergence
 from stancoreset.stan import Centring, Shifts
 
-__all__ = ["Coordinates", "Moving", "coordinates_for"]
-
 _log = logging.getLogger(__name__)
 # Exponents and shifts.
 _Choice: TypeAlias = tuple[tuple[float, ...], Shifts]

@@ -22,9 +22,6 @@ from stancoreset.engines.climbing import INIT_TRIES
 from stancoreset.errors import DataError, OptionError
 from stancoreset.stan.data import raw_data
 
-__all__ = ["check_inits", "initial_points", "recorded_inits"]
-
-
 _EXPECTED = (
     "expected a number, a dict of values by parameter or the path of a JSON file with them, a "
     "list of dicts or paths with one for each chain, or an array of unconstrained points"

@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from stancoreset.engines.base import Float
 from stancoreset.errors import DataError
 
-__all__ = ["Layout", "dotted", "joined_columns", "stan_columns"]
-
-
 _DOTTED = str.maketrans("[,", "..", "]")
 
 

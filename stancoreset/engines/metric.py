@@ -29,17 +29,6 @@ from scipy.linalg import solve_triangular
 from stancoreset.engines.base import BoundModel, Float
 from stancoreset.errors import EngineError
 
-__all__ = [
-    "DENSE_DRAWS",
-    "DENSE_PARAMETERS",
-    "checked_metric",
-    "enough_for_scores",
-    "inverse_metric",
-    "metric_near",
-    "score_divergence",
-    "show_covariance",
-]
-
 #: Largest number of parameters with a dense metric. On Gaussians of 200 an effective draw takes an
 #: eighth of the processor time of an adapted diagonal metric if the condition number is 10³, and
 #: 2.7 times as much if there are no correlations. Without, 249 crossed group effects had R̂ 1.25.

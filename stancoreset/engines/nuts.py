@@ -17,8 +17,6 @@ from stancoreset.engines.base import Capabilities, Float
 from stancoreset.engines.metric import DENSE_PARAMETERS
 from stancoreset.errors import OptionError
 
-__all__ = ["NUTS", "Metric", "fresh_seed", "refuse"]
-
 #: Names of mass matrices, cmdstanpy's short ones too.
 Metric: TypeAlias = Literal["diag_e", "diag", "dense_e", "dense", "unit_e"]
 

@@ -27,8 +27,6 @@ from stancoreset.engines.base import (
 from stancoreset.errors import EngineError, EngineNotFoundError
 from stancoreset.limits import NOISE
 
-__all__ = ["TOLERANCE", "CompiledForBoth", "agreement", "embedded"]
-
 #: Largest relative difference between two engines due to rounding.
 TOLERANCE = NOISE
 

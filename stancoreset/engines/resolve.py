@@ -10,8 +10,6 @@ from stancoreset.engines.base import Capabilities, Engine
 from stancoreset.errors import BrokenEngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores
 
-__all__ = ["ENGINES", "EngineName", "capabilities_of", "resolve_engine"]
-
 #: The names of engines; ``"auto"`` is whichever is installed.
 EngineName: TypeAlias = Literal["auto", "cmdstan", "stanli"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)

@@ -59,8 +59,6 @@ from stancoreset.stan import StanProgram
 from stancoreset.stan.data import json_text
 from stancoreset.stan.transforms import Transforms
 
-__all__ = ["StanliBound", "StanliCompiled", "StanliEngine"]
-
 
 @dataclass(frozen=True)
 class StanliEngine:

@@ -15,8 +15,6 @@ from stancoreset.engines.layout import dotted
 from stancoreset.engines.stanli_pieces import Piece
 from stancoreset.files import atomic_path, make_folder
 
-__all__ = ["chain_files"]
-
 
 @contextmanager
 def chain_files(output_dir: str | None, about: Chain) -> Iterator[Callable[[Piece], None]]:

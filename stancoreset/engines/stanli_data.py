@@ -13,8 +13,6 @@ from stancoreset.errors import StancoresetError
 from stancoreset.stan.syntax import names_in, parse, printer, sources
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["without_unread_data"]
-
 
 def without_unread_data(code: str) -> tuple[str, frozenset[str]]:
     """Remove the containers that a program does not read from its data; return their names too.

@@ -22,8 +22,6 @@ from stancoreset.errors import StancoresetError
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import parse, printer, unchained
 
-__all__ = ["with_rows_first"]
-
 # Most programs have none, and need not be parsed.
 _MAY_HAVE_SOME = re.compile(r"\b(?:for|while)\b.*\[[^\]]*,", re.DOTALL)
 _CHAINED = re.compile(r"\]\s*\[")

@@ -21,8 +21,6 @@ from stancoreset.errors import StancoresetError
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import parse, printer
 
-__all__ = ["with_functions"]
-
 _LACKING = re.compile(r"\b(qr_thin_[QR]|csr_matrix_times_vector)\s*\(")
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NORMAL = re.compile(r"\bmulti_normal(_cholesky)?(_lu?pdf)?\b")

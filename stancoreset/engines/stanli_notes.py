@@ -23,14 +23,10 @@ from typing import Any
 
 from stancoreset.stan.syntax import parse, printer
 
-__all__ = ["hear_notes", "interpreted_statement", "log_notes", "notes_of", "without_notes"]
-
 _log = logging.getLogger(__name__)
 _Callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
 _NOTE = "stanli: "
 _heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
-# Characters of a statement that the log shows.
-_SHOWN = 200
 
 
 def hear_notes() -> None:
@@ -98,7 +94,7 @@ def interpreted_statement(code: str, is_noted: Callable[[str], bool]) -> str:
     if not 0 < first <= len(statements):  # in another block
         return ""
     cause = statements[first - 1]
-    text = " ".join(printer.statement(cause).split())[:_SHOWN]
+    text = " ".join(printer.statement(cause).split())[:200]
     return f"line {cause.line}, `{text}`: "
 
 

@@ -29,8 +29,6 @@ from stancoreset.engines.stanli_progress import heard
 from stancoreset.engines.stanli_threads import in_loading_thread
 from stancoreset.limits import KEPT
 
-__all__ = ["Piece", "Pieces", "gathered"]
-
 # Number of values of all draws beyond which chains run in pieces (160 MB), and of a piece at most.
 _MANY, _AT_ONCE = KEPT, KEPT // 2
 # Random numbers in transformed data, which stanli draws again for every seed.

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
-__all__ = ["heard"]
-
 _PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration:\s+(\d+) / ")
 
 

@@ -10,8 +10,6 @@ import sys
 import threading
 import weakref
 
-__all__ = ["in_loading_thread", "load"]
-
 _loaded: list[weakref.ref[threading.Thread]] = []
 _lock = threading.Lock()
 

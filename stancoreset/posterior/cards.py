@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["card", "picture"]
-
 _FRAME = (
     "border:1px solid #bbb;border-left:6px solid {color};border-radius:4px;padding:0.6em 1em;"
     "margin:0.3em 0;max-width:62em;display:flex;flex-wrap:wrap;gap:0.5em 2em"

@@ -99,16 +99,6 @@ from stancoreset.posterior.importance import KHAT_USABLE, smoothed_weights, usab
 from stancoreset.posterior.marginals import Marginals
 from stancoreset.posterior.rule import RULE
 
-__all__ = [
-    "VERDICT_COLORS",
-    "Certificate",
-    "Verdict",
-    "certify",
-    "leaves_no_doubt",
-    "too_many_divergences",
-    "too_short",
-]
-
 #: What a certificate can say, from the worst to the best.
 Verdict: TypeAlias = Literal["rejected", "corrected", "certified"]
 

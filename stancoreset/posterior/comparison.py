@@ -18,8 +18,6 @@ from stancoreset.posterior.named import NamedPosterior, common_variables, read_p
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["compare", "summarise", "weighted_quantiles"]
-
 Float = NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from stancoreset.posterior.named import WEIGHT
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["corrected_posterior", "refuse_rejected", "systematic_resample", "taken_draws"]
-
 
 def refuse_rejected(posterior: Any, so: str) -> None:
     """Raise a `CertificateError` if this is a fit whose verdict is ``"rejected"``.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["percent", "with_spread"]
-
 
 def with_spread(value: float, spread: float) -> str:
     """Format a number and its spread to the second digit of the spread.

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 
-__all__ = ["why_chains_disagree"]
-
 
 def why_chains_disagree(
     draws: Mapping[str, NDArray[np.float64]],

@@ -20,8 +20,6 @@ from stancoreset.limits import ROUNDING
 from stancoreset.posterior.digits import with_spread
 from stancoreset.posterior.importance import smoothed_weights, usable_log_weights
 
-__all__ = ["Evidence", "estimate_evidence"]
-
 
 @dataclass(frozen=True)
 class Evidence:

@@ -12,19 +12,6 @@ from typing import Any
 
 from stancoreset.posterior.digits import percent
 
-__all__ = [
-    "Divergent",
-    "Fault",
-    "HeldoutError",
-    "LowEfficiency",
-    "ShortChains",
-    "Unmixed",
-    "Unseen",
-    "Unvisited",
-    "WeightsAndChains",
-    "WeightsMove",
-]
-
 
 @dataclass(frozen=True)
 class Fault:

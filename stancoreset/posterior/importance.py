@@ -13,16 +13,6 @@ from stancoreset.engines import Float
 from stancoreset.errors import CertificateError
 from stancoreset.posterior.arviz import psislw, with_normal_scores
 
-__all__ = [
-    "KHAT_USABLE",
-    "LEAST_DRAWS",
-    "moved_by",
-    "smoothed_weights",
-    "unseen_mass",
-    "unvisited_mass",
-    "usable_log_weights",
-]
-
 #: Pareto k̂ above which the weights cannot be trusted.
 KHAT_USABLE = 0.7
 #: Smallest number of draws that determines the tail of their weights.

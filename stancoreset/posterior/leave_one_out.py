@@ -38,8 +38,6 @@ from stancoreset.posterior.importance import KHAT_USABLE
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Loo", "leave_one_out", "loo_compare"]
-
 
 @dataclass(frozen=True)
 class Loo:

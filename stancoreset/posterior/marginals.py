@@ -60,8 +60,6 @@ from stancoreset.rows import Blocks
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Marginals", "enough_draws", "marginals_of"]
-
 # Draws for each function of the shared coordinates, so that their noise is 1/20 of the variance.
 _DRAWS = 20
 # Fields of `Marginals` that hold for all coordinates.

@@ -29,8 +29,6 @@ from stancoreset.engines import Float
 from stancoreset.errors import CertificateError, DataError
 from stancoreset.posterior.arviz import psislw
 
-__all__ = ["MomentMatch", "moment_match"]
-
 LogDensity = Callable[[Float], Float]
 
 

@@ -23,8 +23,6 @@ from stancoreset.posterior.arviz import (
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["WEIGHT", "NamedPosterior", "common_variables", "read_posteriors", "scalars"]
-
 Float = NDArray[np.float64]
 
 #: Where a container holds the weights of its draws, in ``sample_stats``.

@@ -9,8 +9,6 @@ import numpy as np
 from stancoreset.posterior.arviz import PRECISE
 from stancoreset.posterior.importance import KHAT_USABLE
 
-__all__ = ["RULE", "Rule"]
-
 
 @dataclass(frozen=True)
 class Rule:

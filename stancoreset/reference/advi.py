@@ -12,8 +12,6 @@ from stancoreset.reference.base import Progress, Reference
 from stancoreset.reference.small_copy import from_small_copy
 from stancoreset.rows import FullData
 
-__all__ = ["advi"]
-
 
 def advi(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
     """Run Stan's mean-field ADVI on a small copy of the data and move its draws to the full data.

@@ -19,8 +19,6 @@ from stancoreset.limits import ROUNDING
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.pathfinder import next_diagonal
 
-__all__ = ["ascend"]
-
 
 def ascend(
     model: Climbable,

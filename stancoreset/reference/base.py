@@ -16,21 +16,6 @@ from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, dense, is_sparse
 
-__all__ = [
-    "GaussianFit",
-    "Gradient",
-    "Progress",
-    "Reference",
-    "extended",
-    "finite_log_likelihood",
-    "in_use",
-    "moments",
-    "of_draws",
-    "of_evaluated",
-    "require_finite",
-    "require_usable",
-]
-
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
 #: Called with the number of draws evaluated since the last call.

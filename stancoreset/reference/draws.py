@@ -18,8 +18,6 @@ from stancoreset.reference.base import (
 )
 from stancoreset.rows import FullData
 
-__all__ = ["from_draws", "from_rows"]
-
 
 def from_draws(
     full: FullData, source: Any, draws: int, seed: int, progress: Progress | None = None

@@ -64,8 +64,6 @@ from stancoreset.reference.potentials import Laplace
 from stancoreset.reference.sites import recognised, recognised_scaled
 from stancoreset.rows import FullData
 
-__all__ = ["Expectation", "ascend_bound", "expectation_of", "from_top", "gaussian_vi"]
-
 _log = logging.getLogger(__name__)
 
 # Powers of ten in which Laplace priors are recognised: for coefficients, and for any parameter

@@ -34,16 +34,6 @@ from stancoreset.reference.summits import (
 )
 from stancoreset.rows import STEP, AnyMatrix, Blocks, FullData, Matrix, is_sparse
 
-__all__ = [
-    "at_draws",
-    "curvature_width",
-    "elsewhere",
-    "gaussian_at",
-    "hessian_width",
-    "laplace",
-    "modes",
-]
-
 _log = logging.getLogger(__name__)
 
 _ADVICE = (

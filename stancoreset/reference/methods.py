@@ -19,8 +19,6 @@ from stancoreset.reference.pilot import pilot
 from stancoreset.reference.sparse_prior import sparse_prior
 from stancoreset.rows import FullData
 
-__all__ = ["METHODS", "Method", "ReferenceName", "check_reference", "fit_reference"]
-
 #: The keys of `METHODS`, for type checkers.
 ReferenceName: TypeAlias = Literal[
     "laplace", "gaussian_vi", "double_loop", "pathfinder", "advi", "pilot"

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.special import logsumexp, softmax
 
-from stancoreset.engines import BoundModel, Climbable, Float, Step, climb, stan_init
+from stancoreset.engines import BoundModel, Climbable, Float, Step, at_point, climb, stan_init
 from stancoreset.errors import ReferenceFitError
 from stancoreset.limits import ROUNDING
 from stancoreset.posterior import KHAT_USABLE
@@ -29,15 +29,6 @@ from stancoreset.posterior.arviz import psislw
 from stancoreset.reference.base import GaussianFit, Progress, Reference
 from stancoreset.reference.small_copy import from_small_copy
 from stancoreset.rows import FullData
-
-__all__ = [
-    "Path",
-    "inverse_hessians",
-    "next_diagonal",
-    "pathfinder",
-    "pathfinder_draws",
-    "single_path",
-]
 
 
 @dataclass(frozen=True)
@@ -114,13 +105,8 @@ def single_path(
     At step l, q_l = N(θ_l + H_l ∇log p(θ_l), H_l), with H_l L-BFGS's current inverse Hessian,
     and ELBO_l = mean_k [log p(φ_k) − log q_l(φ_k)], φ_k ~ q_l. None if no lower bound is finite.
     """
-
-    def density(theta: Float) -> tuple[float, Float]:
-        value, gradient = model.log_density_gradient(theta[None])
-        return float(value[0]), gradient[0]
-
     steps: list[Step] = []
-    climb(density, start, max_iter=max_iter, visit=steps.append)
+    climb(at_point(model), start, max_iter=max_iter, visit=steps.append)
     numbers, rows, log_q = [], [], []
     for number, inverse in enumerate(inverse_hessians(steps, history)):
         fit = _at_step(steps[number], inverse)

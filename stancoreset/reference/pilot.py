@@ -12,8 +12,6 @@ from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.small_copy import from_small_copy
 from stancoreset.rows import FullData
 
-__all__ = ["pilot"]
-
 # A rough run: gradients along its short trajectories show the metric long before chains have mixed.
 _ROUGH = NUTS(
     metric="diag_e", iter_warmup=149, iter_sampling=50, adapt_delta=0.8,

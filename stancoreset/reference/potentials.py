@@ -22,8 +22,6 @@ from stancoreset.checks import as_numbers, shown
 from stancoreset.engines import Float
 from stancoreset.errors import OptionError
 
-__all__ = ["Laplace", "Potential", "Power", "Scaled", "positive"]
-
 
 @runtime_checkable
 class Potential(Protocol):

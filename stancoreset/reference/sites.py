@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from stancoreset.engines import BoundModel, Float
 from stancoreset.reference.potentials import Laplace, Potential, Power
 
-__all__ = ["ScaledSites", "Sites", "recognised", "recognised_scaled"]
-
 
 @dataclass(frozen=True)
 class Sites:

@@ -20,8 +20,6 @@ from stancoreset.reference.base import Progress, Reference, moments
 from stancoreset.reference.draws import from_rows
 from stancoreset.rows import FullData
 
-__all__ = ["balanced_subsample", "from_small_copy", "recentred", "small_copy", "small_size"]
-
 
 def from_small_copy(
     full: FullData,

@@ -33,8 +33,6 @@ from stancoreset.reference.sites import Sites, recognised
 from stancoreset.rows import FullData
 from stancoreset.rows.glm import GLM_ENOUGH, is_worth_finding
 
-__all__ = ["sparse_prior"]
-
 _ADVICE = 'use reference="gaussian_vi" or "pilot", or posterior draws of your own (reference=draws)'
 
 

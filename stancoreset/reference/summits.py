@@ -20,8 +20,6 @@ from stancoreset.errors import EngineError, StancoresetError
 from stancoreset.reference.base import GaussianFit
 from stancoreset.rows import FullData
 
-__all__ = ["distinct", "draws_elsewhere", "ends_of_climbs", "in_dimensions", "start_seed"]
-
 T = TypeVar("T")
 
 

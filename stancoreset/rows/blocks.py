@@ -37,19 +37,6 @@ from scipy.sparse.csgraph import connected_components
 from stancoreset.engines import Float
 from stancoreset.limits import KEPT, NOISE, ROUNDING
 
-__all__ = [
-    "DRAWS_EACH",
-    "MANY",
-    "MAX_DENSE",
-    "AnyMatrix",
-    "BlockFactor",
-    "Blocks",
-    "Matrix",
-    "dense",
-    "entries",
-    "is_sparse",
-]
-
 #: Smallest number of coordinates at which blocks are looked for: below, a dense matrix costs less.
 MANY = 150
 #: Largest number of coordinates for which a dense matrix costs little.

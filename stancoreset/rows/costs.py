@@ -14,8 +14,6 @@ import numpy as np
 from stancoreset.engines import Closing, Float, RowModel
 from stancoreset.rows.tables import StoredRows
 
-__all__ = ["Costs", "CountedRows"]
-
 
 @dataclass
 class Costs:

@@ -26,9 +26,6 @@ from stancoreset.engines import Float
 from stancoreset.rows.blocks import Matrix
 from stancoreset.rows.hessians import dependencies_by_groups
 
-__all__ = ["Directions", "dependencies"]
-
-
 #: Points (S, P) → values (S, p).
 Map = Callable[[Float], Float]
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import Float
 
-__all__ = ["DistinctRows", "distinct_rows"]
-
 
 @dataclass(frozen=True)
 class DistinctRows:

@@ -37,8 +37,6 @@ from stancoreset.rows.tables import (
 )
 from stancoreset.stan import WeightedProgram
 
-__all__ = ["DaskWorkers", "Distributed", "PartitionPart"]
-
 _INSTALL = 'pip install "stancoreset[distributed,embedded]"'
 
 

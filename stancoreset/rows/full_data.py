@@ -38,13 +38,12 @@ from stancoreset.rows.sums import (
     StoredChunks,
     StoredGlmRows,
     slices,
+    without_priors,
 )
-from stancoreset.rows.tables import Kernel, StoredRows, Sums
+from stancoreset.rows.tables import Kernel, StoredRows
 
 if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
-
-__all__ = ["FullData", "repeats"]
 
 
 class FullData:
@@ -306,7 +305,7 @@ class FullData:
             rows = draws[block]
             if self._through is None or self.are_bound:
                 found = self._sums.sums("log_density", rows, progress)
-                out[block] = self._without_priors(found, rows)
+                out[block] = without_priors(found, self.log_prior(rows))
             else:
                 out[block] = self._seen_through(self._through, rows, progress)
         self._count(densities=len(draws))
@@ -323,17 +322,11 @@ class FullData:
         there = ~own & np.isfinite(prior)
         if np.any(there):
             found = through.seen._sums.sums("log_density", psi[there], progress)
-            out[there] = through.seen._without_priors(found, psi[there]) - through.offset
+            inner = through.seen.log_prior(psi[there])
+            out[there] = without_priors(found, inner) - through.offset
         if np.any(own):
             out[own] = self._briefly(draws[own])
         return out
-
-    def _without_priors(self, found: Sums, draws: Float) -> Float:
-        """Sums of log densities without the priors that they contain."""
-        (total, priors), prior = found, self.log_prior(draws)
-        # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isfinite(prior), total - priors * prior, -np.inf)
 
     def briefly(self, draws: Float) -> Float:
         """Σ_n L_n(θ) at a few draws by the own program, which keeps no rows: (S, P) → (S,).
@@ -348,7 +341,7 @@ class FullData:
     def _briefly(self, draws: Float) -> Float:
         bound = self._bound if self._sums is self._bound else None
         found = self._sums.sums("log_density", draws) if bound is None else bound.briefly(draws)
-        return self._without_priors(found, draws)
+        return without_priors(found, self.log_prior(draws))
 
     @property
     def rows_to_bind(self) -> int:

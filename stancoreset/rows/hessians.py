@@ -47,14 +47,6 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.limits import cuts
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
 
-__all__ = [
-    "STEP",
-    "Hessians",
-    "central_hessian",
-    "colours",
-    "dependencies_by_groups",
-]
-
 Gradient = Callable[[Float], tuple[Float, Float]]
 Pattern = NDArray[np.bool_]
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from stancoreset.rows.glm import GlmKernel
     from stancoreset.stan import WeightedProgram
 
-__all__ = ["bind_rows", "row_log_lik"]
-
 
 class _RowChunks(Closing):
     """A `RowModel` whose rows are bound in chunks, evaluated side by side."""

@@ -25,24 +25,20 @@ from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, ordered, row
 if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
 
-__all__ = [
-    "ArrayChunks",
-    "BoundChunks",
-    "DistinctKernel",
-    "Progress",
-    "RowSums",
-    "StanKernel",
-    "StoredChunks",
-    "StoredGlmRows",
-    "slices",
-]
-
 Progress = Callable[[int], object]
 
 # Smaller chunks cost more overhead than they save; larger ones need much memory for a moment
 # while Stan reads them, and exceed the processor's cache.
 MIN_ROWS_PER_CHUNK = 2_000
 MAX_ROWS_PER_CHUNK = 32_768
+
+
+def without_priors(sums: Sums, prior: Float) -> Float:
+    """Sums of log densities without the log priors that they contain, so many of them."""
+    total, priors = sums
+    # −inf − (−inf) is undefined: where the prior is zero, so is the posterior.
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(prior), total - priors * prior, -np.inf)
 
 
 class RowSums(Protocol):

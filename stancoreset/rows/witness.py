@@ -28,23 +28,12 @@ from numpy.typing import NDArray
 from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
 from stancoreset.limits import NOISE
-from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, BoundChunks, slices
+from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, BoundChunks, slices, without_priors
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, row_count, stan_rows
 
 if TYPE_CHECKING:
     from stancoreset.rows.full_data import FullData
     from stancoreset.stan import StanProgram, WeightedProgram
-
-__all__ = [
-    "SHOWN",
-    "Comparison",
-    "FullDensity",
-    "ShownWitness",
-    "StoredWitness",
-    "Witness",
-    "WitnessedDensity",
-    "shown_rows",
-]
 
 #: Largest difference between two log densities, relative to their magnitude, due to rounding.
 TOLERANCE = 10 * NOISE
@@ -425,12 +414,8 @@ def _largest(errors: Iterable[float]) -> float:
 
 
 def _without_priors(values: Float, priors: int, prior: BoundModel, draws: Float) -> Float:
-    """Subtract the log prior `priors` times from log densities; −∞ where the prior is −∞."""
-    if not priors:
-        return np.asarray(values)
-    once = prior.log_density(draws)
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(once), values - priors * once, -np.inf)
+    """Subtract the log prior `priors` times, if at all."""
+    return without_priors((values, priors), prior.log_density(draws)) if priors else values
 
 
 def _constant(ours: Float, theirs: Float) -> float:

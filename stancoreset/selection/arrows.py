@@ -18,8 +18,6 @@ from scipy import sparse
 from stancoreset.engines import Float
 from stancoreset.rows import Blocks, Matrix
 
-__all__ = ["Arrow"]
-
 
 @dataclass(frozen=True)
 class Arrow:

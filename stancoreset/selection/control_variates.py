@@ -56,8 +56,6 @@ from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.expansion import Expansion
 
-__all__ = ["ControlVariate", "control_variate", "stable_share", "sum_of_controls"]
-
 #: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
 #: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
 LEAST_CURVATURE = -1.0

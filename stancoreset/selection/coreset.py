@@ -26,8 +26,6 @@ from stancoreset.selection.taylor import TaylorProjection
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["QUADRATIC_ONLY", "Coreset", "Remainder", "row_columns", "select"]
-
 #: Method of a coreset whose rows replace no others: the quadratic stands for all of the rest.
 QUADRATIC_ONLY = "quadratic only"
 

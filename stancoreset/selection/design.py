@@ -34,8 +34,6 @@ from stancoreset.engines import Float
 from stancoreset.errors import DataError
 from stancoreset.limits import NOISE
 
-__all__ = ["Choice", "Roots", "Whitened", "gains", "greedy_design", "whitened"]
-
 #: Chunks of consecutive rows: their root information in whitened coordinates, (n, r, d).
 Roots = Callable[[], Iterator[Float]]
 

@@ -43,8 +43,6 @@ from stancoreset.reference.expected import Expected, no_sums
 from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
-__all__ = ["PAIRS", "Expansion", "expand", "no_expectation"]
-
 #: Antithetic pairs over which gradients are averaged.
 PAIRS = 32
 

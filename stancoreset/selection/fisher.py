@@ -36,8 +36,6 @@ from stancoreset.reference import Reference
 from stancoreset.rows import STEP, FullData
 from stancoreset.selection.projection import Projection, finite_log_lik
 
-__all__ = ["extend_fisher", "project_fisher", "random_coordinates"]
-
 
 def project_fisher(
     full: FullData,

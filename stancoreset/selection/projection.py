@@ -24,17 +24,6 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.reference import Reference, finite_log_likelihood
 from stancoreset.rows import FullData
 
-__all__ = [
-    "Projection",
-    "centred",
-    "default_candidates",
-    "extend",
-    "finite_log_lik",
-    "heldout_error",
-    "project",
-    "require_spread",
-]
-
 
 @dataclass(frozen=True)
 class Projection:

@@ -19,8 +19,6 @@ from stancoreset.limits import cuts
 from stancoreset.selection.expansion import Expansion
 from stancoreset.selection.projection import finite_log_lik
 
-__all__ = ["STEP", "RowTerms"]
-
 #: Step of second differences, as a share of a draw's displacement: truncation (h²) against
 #: rounding (1/h²).
 STEP = 1e-2

@@ -34,8 +34,6 @@ from stancoreset.selection.expansion import Expansion
 from stancoreset.selection.projection import Projection, centred, finite_log_lik, require_spread
 from stancoreset.selection.row_terms import STEP, RowTerms
 
-__all__ = ["PENALTIES", "TaylorProjection", "extend_taylor", "project_taylor"]
-
 #: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
 PENALTIES = (0.01, 0.1, 1.0)
 

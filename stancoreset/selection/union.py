@@ -15,8 +15,6 @@ from stancoreset.errors import OptionError
 from stancoreset.selection.control_variates import ControlVariate, sum_of_controls
 from stancoreset.selection.coreset import Coreset
 
-__all__ = ["joined_controls", "merge"]
-
 
 class _Fit(Protocol):
     """A fit, which has a coreset."""

@@ -725,7 +725,7 @@ def impatient() -> Any:
     from stancoreset.batch import folder
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(folder, "_PATIENCE", 0.1)
+    patch.setattr(folder.WorkFolder, "patience", 0.1)
 
     class _Undo:
         def __enter__(self) -> None: ...
@@ -774,9 +774,8 @@ def test_the_table_in_a_terminal(place, monkeypatch):
             return True
 
     job = read_jobs(jobs_file(place, DEFAULTS + "[[jobs]]\nsize = 3\n"))[0]
-    monkeypatch.setattr("stancoreset.batch.live._REDRAWN_EVERY", -1.0)
     terminal = Terminal()
-    live = Live(terminal)
+    live = Live(terminal, every=-1.0)
     for event in (
         Event("plan", count=2),
         Event("start", job),

@@ -37,8 +37,6 @@ from stancoreset.parallel import side_by_side
 from stancoreset.stan.data import to_json
 from stancoreset.stan.transforms import Transforms
 
-__all__ = ["CmdStanBound"]
-
 
 class CmdStanBound(Closing):
     """An executable with its data file; see `stancoreset.engines.base.BoundModel`.

@@ -27,8 +27,6 @@ from stancoreset.stan import StanProgram
 from stancoreset.stan.syntax import stanc
 from stancoreset.stan.transforms import Transforms
 
-__all__ = ["HOW_TO_INSTALL", "CmdStanCompiled", "CmdStanEngine"]
-
 HOW_TO_INSTALL = (
     "install_cmdstan  (comes with cmdstanpy), or set the variable CMDSTAN to its folder"
 )

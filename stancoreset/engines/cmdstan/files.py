@@ -17,15 +17,6 @@ from stancoreset.engines.layout import joined_columns, stan_columns
 from stancoreset.errors import EngineError, OutputError
 from stancoreset.files import read_numbers, temporary_folder
 
-__all__ = [
-    "cannot_write",
-    "read_csv",
-    "read_every",
-    "require_csv_folder",
-    "scratch_folder",
-    "write_draws",
-]
-
 
 @contextmanager
 def scratch_folder(parent: str | None = None) -> Iterator[Path]:

@@ -33,8 +33,6 @@ from stancoreset.files import temporary_folder
 from stancoreset.parallel import side_by_side
 from stancoreset.stan.transforms import Transforms
 
-__all__ = ["SIG_FIGS", "Fitter", "hushed"]
-
 #: Differences of log likelihoods need every digit of a double.
 SIG_FIGS = 18
 

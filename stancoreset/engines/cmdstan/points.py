@@ -24,8 +24,6 @@ from stancoreset.engines.base import Float
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path
 
-__all__ = ["Order", "arranged", "order_of"]
-
 #: ``evaluate(points, order)``: log density and gradient at points sent in one run.
 Evaluate = Callable[[Float, "Order"], Float]
 

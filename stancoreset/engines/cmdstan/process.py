@@ -22,8 +22,6 @@ from pathlib import Path
 from stancoreset.errors import DataError, EngineError
 from stancoreset.parallel import ending_with_others
 
-__all__ = ["Ended", "failure", "run"]
-
 #: The end of a process that was not killed: exit code and output.
 Ended = subprocess.CompletedProcess[str]
 

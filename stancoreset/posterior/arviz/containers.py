@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from stancoreset.engines import SampleResult
 
-__all__ = ["add_group", "from_result", "load", "posterior_container", "save", "with_variables"]
-
 
 def posterior_container(
     variables: Mapping[str, ArrayLike],

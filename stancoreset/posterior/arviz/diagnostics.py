@@ -18,24 +18,6 @@ from stancoreset.posterior.arviz.versions import arviz, is_v1, quiet
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "HEAVY",
-    "PRECISE",
-    "UNRELIABLE",
-    "MonteCarlo",
-    "ess",
-    "mcse",
-    "normal_scores",
-    "pareto_khat",
-    "psislw",
-    "psislw_rows",
-    "rhat",
-    "summary",
-    "with_normal_scores",
-    "worst_monte_carlo",
-    "worst_rhat",
-]
-
 Float = NDArray[np.float64]
 
 # Smallest number of draws per chain that ArviZ accepts.

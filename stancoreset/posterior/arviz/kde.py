@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from stancoreset.posterior.arviz.versions import arviz, is_v1, quiet
 
-__all__ = ["kde"]
-
 Float = NDArray[np.float64]
 
 

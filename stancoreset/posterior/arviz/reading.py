@@ -17,24 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = [
-    "SAMPLE_DIMS",
-    "Posterior",
-    "attrs_of",
-    "counts",
-    "dataset_of",
-    "finite_variables_of",
-    "from_arrays",
-    "group_of",
-    "groups_of",
-    "is_container",
-    "listing",
-    "make_dataset",
-    "sample_stats_of",
-    "select",
-    "variables_of",
-]
-
 Float = NDArray[np.float64]
 
 SAMPLE_DIMS = ("chain", "draw")

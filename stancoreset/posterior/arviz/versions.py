@@ -25,8 +25,6 @@ else:
     #: ``arviz.InferenceData`` with ArviZ 0.23, ``xarray.DataTree`` with ArviZ 1.x.
     Container = Any
 
-__all__ = ["Container", "arviz", "build", "import_all", "is_v1", "quiet"]
-
 _LOGGERS = ("arviz", "arviz_base", "arviz_stats", "arviz_plots")
 
 

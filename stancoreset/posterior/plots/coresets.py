@@ -30,8 +30,6 @@ from stancoreset.posterior.plots.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_certificate", "plot_path", "plot_weights"]
-
 Float = NDArray[np.float64]
 
 # Legend of the errors after rows were removed again.

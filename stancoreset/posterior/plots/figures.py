@@ -12,19 +12,6 @@ from stancoreset.checks import understood
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "COLORS",
-    "LIMIT",
-    "LINES",
-    "LineStyle",
-    "Panels",
-    "check_axes",
-    "log_scale",
-    "new_axes",
-    "tidy",
-    "whole_numbers",
-]
-
 #: Okabe and Ito's palette, distinguishable with any colour vision; the reference comes first.
 COLORS = ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#555555")
 LineStyle: TypeAlias = Literal["-", "--", "-.", ":"]

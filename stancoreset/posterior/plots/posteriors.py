@@ -30,19 +30,6 @@ from stancoreset.posterior.plots.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Drawn",
-    "Scale",
-    "draw_densities",
-    "draw_intervals",
-    "fitted",
-    "legend_lines",
-    "plot_density",
-    "plot_forest",
-    "read_drawn",
-    "row_height",
-]
-
 Float = NDArray[np.float64]
 #: Scales of a forest's axis.
 Scale: TypeAlias = Literal["auto", "values", "standardised"]

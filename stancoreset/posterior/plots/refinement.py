@@ -22,8 +22,6 @@ from stancoreset.posterior.plots.figures import COLORS, LIMIT, LINES, Panels, ch
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_refinement"]
-
 
 class Refined(Protocol):
     """A fit that tells what it has tried."""

@@ -24,8 +24,6 @@ from stancoreset.engines import Float
 from stancoreset.limits import NOISE
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 
-__all__ = ["MOST_HYPERPARAMETERS", "find_bending", "find_conditionally_gaussian"]
-
 #: Largest number of hyperparameters that importance sampling attempts.
 MOST_HYPERPARAMETERS = 12
 

@@ -32,8 +32,6 @@ from stancoreset.rows import (
     is_sparse,
 )
 
-__all__ = ["Conditional", "Given"]
-
 
 @dataclass(frozen=True)
 class Given:

@@ -13,8 +13,6 @@ import numpy as np
 from stancoreset.engines import BoundModel, Float
 from stancoreset.rows import AnyMatrix
 
-__all__ = ["PriorTimesQuadratic"]
-
 
 @dataclass(frozen=True)
 class PriorTimesQuadratic:

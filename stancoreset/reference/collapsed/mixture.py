@@ -25,8 +25,6 @@ from stancoreset.engines import Float, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.posterior import smoothed_weights
 
-__all__ = ["LogMarginal", "WeightedDraws", "find_mode", "sample_by_importance"]
-
 #: Points (K, d) → log densities (K,), −∞ where there is none.
 LogMarginal = Callable[[Float], Float]
 

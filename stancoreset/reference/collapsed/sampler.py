@@ -27,8 +27,6 @@ from stancoreset.reference.collapsed.mixture import (
     sample_by_importance,
 )
 
-__all__ = ["CollapsedDraws", "sample_collapsed"]
-
 _log = logging.getLogger(__name__)
 
 # Stages, and draws of each: for a search, and for draws that are a reference.

@@ -17,8 +17,6 @@ from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.reference.expected.functions import KNOWN, RowFunction, SharedFunction
 
-__all__ = ["finite", "one_predictor", "pairs_of_orders", "two_predictors"]
-
 
 def one_predictor(
     function: RowFunction, mean: Float, scale: Float, y: Float, orders: int

@@ -19,19 +19,6 @@ from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected.logistic import expected_softplus
 from stancoreset.rows.glm import GlmKernel
 
-__all__ = [
-    "BERNOULLI_LOGIT",
-    "KNOWN",
-    "AnyFunction",
-    "RowFunction",
-    "SharedFunction",
-    "coordinates",
-    "of_coefficients",
-    "of_family",
-    "row_function",
-    "why_not",
-]
-
 #: The highest derivative of ℓ that the expectations of a `RowFunction` have.
 KNOWN = 3
 

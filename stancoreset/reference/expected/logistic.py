@@ -25,8 +25,6 @@ from scipy.special import ndtr, roots_hermitenorm
 from stancoreset.engines import Float
 from stancoreset.limits import CACHED, cuts
 
-__all__ = ["expected_softplus", "polynomials"]
-
 # Largest standard deviations and the numbers of Gauss–Hermite nodes that suffice up to these; wider
 # ones take Gauss–Legendre nodes on either side of zero.
 _NARROW = ((0.02, 3), (0.06, 4), (0.15, 6), (0.25, 8), (0.4, 12), (0.6, 16), (0.75, 24), (0.85, 32))

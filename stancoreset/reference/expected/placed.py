@@ -16,8 +16,6 @@ from stancoreset.reference.expected.functions import AnyFunction
 from stancoreset.rows import AnyMatrix, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
-__all__ = ["Placed", "blocks", "in_threads"]
-
 
 @dataclass(frozen=True)
 class Placed:

@@ -30,8 +30,6 @@ from stancoreset.reference.expected.placed import Placed, blocks, in_threads
 from stancoreset.rows import MANY, AnyMatrix, FullData, Matrix, is_sparse
 from stancoreset.rows.glm import GlmKernel, GlmRows
 
-__all__ = ["Expected", "ExpectedRows", "expected_rows", "no_sums"]
-
 
 @dataclass(frozen=True)
 class ExpectedRows:

@@ -21,8 +21,6 @@ from stancoreset.engines import Float
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import GlmRows
 
-__all__ = ["GlmFisher", "seen_by_glm"]
-
 
 def seen_by_glm(kernel: GlmKernel, draws: Float) -> Float:
     """The coefficients of η, and log σ if it is a parameter: (S, P) → (S, C)."""

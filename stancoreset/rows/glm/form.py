@@ -22,8 +22,6 @@ from stancoreset.rows.glm.reach import about_rows, reaching_parameters, variable
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["proposals", "why_not"]
-
 _ANALYTIC = frozenset(
     re.findall(
         r"\w+",

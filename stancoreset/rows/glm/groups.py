@@ -20,8 +20,6 @@ from stancoreset.rows.glm.predictor import Term
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["Names", "Parameters", "group_terms"]
-
 # Largest number of levels of a group: beyond, a hundred draws of them fill a gigabyte.
 _MAX_COLUMNS = 1_000_000
 

@@ -30,8 +30,6 @@ from stancoreset.rows.blocks import AnyMatrix, Matrix
 from stancoreset.rows.glm.predictor import Coefficients, GlmRows, require_between
 from stancoreset.rows.glm.series import Series, order_needed
 
-__all__ = ["GlmKernel"]
-
 # Smallest number of draws for which a series about their mean pays.
 _MANY_DRAWS = 50
 

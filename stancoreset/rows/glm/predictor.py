@@ -21,8 +21,6 @@ from stancoreset.engines import Float
 from stancoreset.errors import DataError
 from stancoreset.rows.blocks import MANY, AnyMatrix, Matrix, is_sparse
 
-__all__ = ["Coefficients", "Design", "GlmRows", "Term", "require_between"]
-
 # Rows by a slice, by flags, or by their numbers.
 Selected: TypeAlias = slice | NDArray[np.bool_] | NDArray[np.intp]
 

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = ["reaching_parameters", "variables"]
-
 
 def variables(node: n.Node) -> set[str]:
     """Names of all variables in an expression or statement."""

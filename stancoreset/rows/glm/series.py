@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from stancoreset.engines import Float
 from stancoreset.limits import NOISE
 
-__all__ = ["REMAINDER", "Series", "order_needed"]
-
 #: Largest truncation error of a row's log likelihood; for the Poisson, times its mean.
 REMAINDER = NOISE / 10
 #: Highest power of u.

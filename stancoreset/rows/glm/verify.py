@@ -22,8 +22,6 @@ from stancoreset.rows.glm.form import proposals, why_not
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.stan import WeightedProgram
 
-__all__ = ["GLM_ENOUGH", "FoundGlm", "find_glm", "is_worth_finding"]
-
 # Rows below which a check that a likelihood is a GLM takes longer than evaluation in Stan. Fewer
 # rows pay with hundreds of groups, whose rows are selected group by group: 1,260 of 7,584 answers
 # of 316 people left 94 % of the draws effective, 38 by draws 16 %.

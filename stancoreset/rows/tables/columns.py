@@ -15,17 +15,6 @@ from stancoreset.rows.tables.files import Batch
 from stancoreset.stan import Names
 from stancoreset.stan.data import indexed_columns, not_finite
 
-__all__ = [
-    "RowVariable",
-    "distinct",
-    "is_categorical",
-    "level_tables",
-    "levels_in_order",
-    "names_in",
-    "plain_value",
-    "row_values",
-]
-
 _INT32 = np.iinfo(np.int32)
 
 

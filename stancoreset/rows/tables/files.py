@@ -27,19 +27,6 @@ from stancoreset.stan.data import (
     require_different,
 )
 
-__all__ = [
-    "ArraysPart",
-    "ArrowPart",
-    "Batch",
-    "ChunksPart",
-    "CompletedPart",
-    "FilePart",
-    "Part",
-    "data_files",
-    "find_parts",
-    "require_columns",
-]
-
 #: Columns by name: Arrow arrays, or numpy arrays with the row as first axis.
 Batch = Mapping[str, Any]
 

@@ -20,8 +20,6 @@ from stancoreset.parallel import available_cores, one_blas_thread, side_by_side,
 from stancoreset.rows.tables.files import Part
 from stancoreset.rows.tables.scan import Reader, Rows, Seen
 
-__all__ = ["Executor", "Kernel", "LocalThreads", "Sums", "fold", "ordered", "sum_part"]
-
 #: Sums over rows: one or more arrays, and the number of times that they contain the prior.
 Sums = tuple[Any, ...]
 

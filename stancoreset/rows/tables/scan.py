@@ -20,18 +20,6 @@ from stancoreset.errors import DataError
 from stancoreset.rows.tables.columns import RowVariable, distinct, row_values
 from stancoreset.rows.tables.files import Part, require_columns
 
-__all__ = [
-    "PartSurvey",
-    "Reader",
-    "Rows",
-    "Seen",
-    "merge_samples",
-    "part_levels",
-    "row_count",
-    "survey_part",
-    "take_part",
-]
-
 #: Row variables by name, with the row as first axis.
 Rows = dict[str, NDArray[Any]]
 

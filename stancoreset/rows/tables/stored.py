@@ -23,8 +23,6 @@ from stancoreset.rows.tables.scan import PartSurvey, Reader, Rows, Seen, row_cou
 from stancoreset.stan import NamedData, Names, WeightedProgram
 from stancoreset.stan.data import data_hash
 
-__all__ = ["LoadedRows", "Source", "StoredRows", "content_hash", "stan_rows"]
-
 
 @runtime_checkable
 class Source(Protocol):

@@ -30,8 +30,6 @@ from stancoreset.rows.tables.stored import LoadedRows, StoredRows
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.data import as_value, indexed_columns
 
-__all__ = ["Table", "described", "table_from_file"]
-
 # Examples of a table's mappings, for messages.
 _SHAPES = {
     "columns": '{"y": "late", "X": ["hour", "temp"]}',

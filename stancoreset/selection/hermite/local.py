@@ -34,18 +34,6 @@ from stancoreset.rows import Blocks
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.series import HermiteSeries, grouped_series, joined
 
-__all__ = [
-    "Batch",
-    "LocalSelection",
-    "Paths",
-    "batches",
-    "gathered",
-    "keys_of",
-    "path_of",
-    "select_locally",
-    "shares_of_curvature",
-]
-
 
 @dataclass(frozen=True)
 class LocalSelection:

@@ -39,8 +39,6 @@ from stancoreset.selection.hermite.local import (
 )
 from stancoreset.selection.projection import require_finite
 
-__all__ = ["Candidates", "candidates_of", "groups_of_rows", "indicators", "select_on_draws"]
-
 
 def groups_of_rows(
     log_lik: Callable[[Float], Float],
@@ -83,23 +81,12 @@ class _Rows:
     @staticmethod
     def joined(pieces: Sequence[_Rows]) -> _Rows:
         """Join the rows of several pieces."""
-        return _Rows(
-            np.concatenate([r.places for r in pieces]),
-            np.concatenate([r.weights for r in pieces]),
-            np.concatenate([r.group for r in pieces]),
-            np.concatenate([r.keys for r in pieces]),
-            np.concatenate([r.values for r in pieces], axis=1),
-        )
+        fields = zip(*(vars(r).values() for r in pieces), strict=True)
+        return _Rows(*(np.concatenate(several, axis=-1) for several in fields))
 
     def where(self, kept: NDArray[np.bool_]) -> _Rows:
         """The rows for which `kept` is true."""
-        return _Rows(
-            self.places[kept],
-            self.weights[kept],
-            self.group[kept],
-            self.keys[kept],
-            self.values[:, kept],
-        )
+        return _Rows(*(values[..., kept] for values in vars(self).values()))
 
 
 @dataclass(frozen=True)

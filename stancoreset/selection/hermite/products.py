@@ -33,8 +33,6 @@ from stancoreset.parallel import available_cores
 from stancoreset.reference.expected import in_threads
 from stancoreset.selection.hermite.series import HermiteSeries, Part
 
-__all__ = ["BUDGET", "Plan", "SumOfRows", "add_tensors", "between", "gram", "plan", "products_with"]
-
 #: Largest cost of an exact ‖R‖², in the same unit: some seconds.
 BUDGET = 3e10
 

@@ -52,8 +52,6 @@ from stancoreset.selection.projection import Projection, require_spread
 from stancoreset.selection.solvers import single_threaded
 from stancoreset.selection.taylor import PENALTIES as ON_DRAWS
 
-__all__ = ["MAX_CANDIDATES", "PENALTIES", "HermiteProjection", "project_hermite"]
-
 #: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
 PENALTIES = (0.0, *ON_DRAWS)
 #: Number of candidates beyond which more help little: the Gram matrix has its square of entries.

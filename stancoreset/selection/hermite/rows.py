@@ -22,8 +22,6 @@ from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.hermite.products import add_tensors
 from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_series, joined
 
-__all__ = ["AllRows"]
-
 
 @dataclass(frozen=True)
 class AllRows:

@@ -41,15 +41,6 @@ from stancoreset.reference.expected import (
 from stancoreset.rows import Blocks, is_sparse
 from stancoreset.rows.glm import GlmRows
 
-__all__ = [
-    "MAX_ORDER",
-    "HermiteSeries",
-    "Part",
-    "grouped_series",
-    "hermite_series",
-    "joined",
-]
-
 #: Highest order of the series.
 MAX_ORDER = 6
 

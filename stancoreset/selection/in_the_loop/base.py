@@ -23,19 +23,6 @@ from stancoreset.checks import check_is, check_whole, shown
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers import check_count, is_finite
 
-__all__ = [
-    "CoresetPosterior",
-    "Tangent",
-    "advance",
-    "centred",
-    "check_call",
-    "check_positive",
-    "finite",
-    "kl_gradient",
-    "tangent",
-]
-
-
 Float = NDArray[np.float64]
 Columns = NDArray[np.int64]
 

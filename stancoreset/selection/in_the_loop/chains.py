@@ -41,8 +41,6 @@ from stancoreset.selection.in_the_loop.base import (
 from stancoreset.selection.in_the_loop.descent import STEPS, Descent
 from stancoreset.selection.solvers import SolverResult, check_count
 
-__all__ = ["coreset_mcmc", "drift"]
-
 
 def coreset_mcmc(
     model: CoresetPosterior,

@@ -29,8 +29,6 @@ import numpy as np
 
 from stancoreset.selection.in_the_loop.base import Float
 
-__all__ = ["STEPS", "Descent", "adam", "hot_dog"]
-
 
 @dataclass(frozen=True)
 class Descent:

@@ -31,8 +31,6 @@ from stancoreset.selection.in_the_loop.base import (
 from stancoreset.selection.in_the_loop.newton import newton_step
 from stancoreset.selection.solvers import SolverResult, check_count, check_sizes
 
-__all__ = ["gradient_step", "sparse_vi"]
-
 
 def sparse_vi(
     model: CoresetPosterior,

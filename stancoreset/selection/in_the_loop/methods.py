@@ -10,8 +10,6 @@ from stancoreset.selection.in_the_loop.greedy import sparse_vi
 from stancoreset.selection.in_the_loop.newton import quasi_newton
 from stancoreset.selection.solvers import SolverResult
 
-__all__ = ["METHODS", "InTheLoopName"]
-
 #: The keys of `METHODS`, for type checkers.
 InTheLoopName: TypeAlias = Literal["sparse_vi", "quasi_newton", "coreset_mcmc"]
 #: Methods by name.

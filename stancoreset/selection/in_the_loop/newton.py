@@ -41,8 +41,6 @@ from stancoreset.selection.in_the_loop.base import (
 )
 from stancoreset.selection.solvers import SolverResult, check_count
 
-__all__ = ["newton_step", "quasi_newton"]
-
 
 def quasi_newton(
     model: CoresetPosterior,

@@ -22,18 +22,6 @@ from numpy.typing import NDArray
 
 from stancoreset.selection.solvers.columns import Columns
 
-__all__ = [
-    "HONOURS",
-    "METHODS",
-    "Callback",
-    "Fit",
-    "Problem",
-    "SolverName",
-    "SolverResult",
-    "own_options",
-    "register",
-]
-
 Callback = Callable[[int, float, int], object]
 
 

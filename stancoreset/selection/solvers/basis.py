@@ -24,8 +24,6 @@ from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.columns import Columns
 from stancoreset.selection.solvers.nnls import ActiveSet, largest
 
-__all__ = ["RESOLUTION", "Basis"]
-
 #: Relative error below which squares have lost too many digits to compare columns, 1e-6.
 RESOLUTION = ROUNDING**0.5
 

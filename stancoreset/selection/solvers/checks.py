@@ -21,23 +21,6 @@ from stancoreset.selection.solvers.base import (
 )
 from stancoreset.selection.solvers.columns import column_norms
 
-__all__ = [
-    "SHARED",
-    "check_arrays",
-    "check_count",
-    "check_groups",
-    "check_method",
-    "check_norms",
-    "check_options",
-    "check_sizes",
-    "check_start",
-    "check_sum",
-    "check_tol",
-    "is_finite",
-    "moderate",
-]
-
-
 # Options that `solve` accepts for every method; `HONOURS` says which methods support which.
 SHARED = ("callback", "groups", "path", "reweight", "start", "tol", "weights_sum")
 

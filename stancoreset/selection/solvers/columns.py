@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Columns", "column_blocks", "column_norms", "exact_step", "product"]
-
 
 def column_blocks(phi: NDArray[np.floating]) -> Iterator[slice]:
     """Yield slices that cut the columns of `phi` into blocks, for passes with a temporary array."""

@@ -10,8 +10,6 @@ from scipy.linalg import eigh
 
 from stancoreset.selection.solvers.columns import column_blocks
 
-__all__ = ["Compression", "compress"]
-
 
 @dataclass(frozen=True)
 class Compression:

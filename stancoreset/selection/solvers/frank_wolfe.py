@@ -10,8 +10,6 @@ from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.columns import exact_step, product
 
-__all__ = ["frank_wolfe"]
-
 
 @register("frank_wolfe", honours=("weights_sum",))
 def frank_wolfe(problem: Problem, *, sigma_factor: float = 1.0) -> Iterator[Fit]:

@@ -9,8 +9,6 @@ import numpy as np
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.columns import product
 
-__all__ = ["giga"]
-
 
 @register("giga")
 def giga(problem: Problem) -> Iterator[Fit]:

@@ -12,8 +12,6 @@ from stancoreset.selection.solvers.base import Fit, Problem
 from stancoreset.selection.solvers.columns import Columns
 from stancoreset.selection.solvers.nnls import nonnegative_weights
 
-__all__ = ["group_pursuit"]
-
 
 def group_pursuit(problem: Problem, exchanges: int = 3) -> Iterator[Fit]:
     """Add whole groups within a budget of rows, then exchange groups.

@@ -51,9 +51,6 @@ from stancoreset.selection.solvers.compression import compress
 from stancoreset.selection.solvers.nnls import largest
 from stancoreset.selection.solvers.sparse_projections import best_groups, project, project_simplex
 
-__all__ = ["aiht", "aiht2", "iht", "printed_iterates"]
-
-
 HONOURS = ("groups", "start", "weights_sum")
 Sparse = tuple[NDArray[np.int64], NDArray[np.float64]]
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from stancoreset.selection.solvers.columns import Columns
 
-__all__ = ["ActiveSet", "largest", "nonnegative_weights"]
-
 
 class ActiveSet:
     """The solution of min ‖target − A x‖, x > 0, for a changing set of active columns A.

@@ -9,8 +9,6 @@ import numpy as np
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.nnls import ActiveSet
 
-__all__ = ["orthogonal_pursuit"]
-
 
 @register("orthogonal_pursuit", honours=("start", "weights_sum"))
 def orthogonal_pursuit(problem: Problem) -> Iterator[Fit]:

@@ -16,8 +16,6 @@ from stancoreset.selection.solvers.columns import Columns
 from stancoreset.selection.solvers.group_pursuit import group_pursuit
 from stancoreset.selection.solvers.nnls import ActiveSet, largest
 
-__all__ = ["Pool", "pursuit"]
-
 
 class Pool:
     """A cache of the columns nearest in angle to a recent residual.

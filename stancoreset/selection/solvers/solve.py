@@ -26,8 +26,6 @@ from stancoreset.selection.solvers.checks import (
 )
 from stancoreset.selection.solvers.nnls import nonnegative_weights
 
-__all__ = ["solve"]
-
 
 def solve(
     phi: ArrayLike,

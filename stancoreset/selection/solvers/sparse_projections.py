@@ -38,9 +38,6 @@ from numpy.typing import NDArray
 from stancoreset.limits import ROUNDING
 from stancoreset.selection.solvers.nnls import largest
 
-__all__ = ["best_groups", "project", "project_simplex"]
-
-
 Vector: TypeAlias = NDArray[np.float64]
 Chosen: TypeAlias = NDArray[np.bool_]
 

@@ -11,8 +11,6 @@ from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.columns import exact_step
 
-__all__ = ["importance", "uniform"]
-
 
 @register("uniform", honours=("weights_sum",))
 def uniform(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:

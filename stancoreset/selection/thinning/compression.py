@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from stancoreset.selection.solvers import solve
 from stancoreset.selection.thinning.features import feature_map
 
-__all__ = ["kernel_rows"]
-
 Float = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-__all__ = ["best_set", "few_sets"]
-
 
 def few_sets(draws: int, size: int, most: int = 1_000) -> bool:
     """Whether all sets of `size` draws can be tried.

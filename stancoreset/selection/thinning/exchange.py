@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from stancoreset.limits import NOISE
 from stancoreset.parallel import single_threaded
 
-__all__ = ["exchange"]
-
 
 @single_threaded
 def exchange(

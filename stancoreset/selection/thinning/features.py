@@ -37,8 +37,6 @@ from stancoreset.limits import NOISE, ROUNDING, cuts
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.thinning.kernels import Gram
 
-__all__ = ["MOST", "PARTS", "Features", "Standardised", "feature_map"]
-
 Float = NDArray[np.float64]
 Single = NDArray[np.float32]
 #: Draws: consecutive ones, or positions.

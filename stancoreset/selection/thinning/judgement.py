@@ -15,8 +15,6 @@ from stancoreset.selection.thinning.kernels import Gram
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["judged", "plain"]
-
 Float = NDArray[np.float64]
 Chosen = tuple[NDArray[np.int64], Float]
 

@@ -19,8 +19,6 @@ from stancoreset.checks import as_numbers
 from stancoreset.errors import DataError
 from stancoreset.limits import ROUNDING, cuts
 
-__all__ = ["Gram", "Kernel", "gram_of"]
-
 Float = NDArray[np.float64]
 #: What `stancoreset.thin` takes as a kernel.
 Kernel: TypeAlias = "ArrayLike | Callable[[Float, Float], ArrayLike]"

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["Functions", "Thinned", "thin"]
-
 Float = NDArray[np.float64]
 #: What `thin` takes as method and as functions, for type checkers.
 ThinningMethod: TypeAlias = SolverName | Literal["distribution_iht"]

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from stancoreset.selection.solvers import SolverResult, project
 
-__all__ = ["DISTRIBUTION_IHT", "thresholded"]
-
 #: The method's name.
 DISTRIBUTION_IHT: Final = "distribution_iht"
 
