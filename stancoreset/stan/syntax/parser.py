@@ -167,11 +167,6 @@ def _parse_flat(code: str, flat: str, include_paths: tuple[str, ...]) -> Program
     return _Reader(flat, code, lines).program(tree)
 
 
-def parse_tree(text: str, *, code: str = "", source: str = "") -> Program:
-    """The tree that ``stanc --debug-decorated-ast`` printed, without source lines."""
-    return _Reader(code, source).program(parse_sexp(text))
-
-
 @dataclass(eq=False)
 class _Reader:
     """Reads S-expressions into nodes, numbering statements as it goes."""

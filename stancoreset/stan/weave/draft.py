@@ -73,7 +73,7 @@ class Draft:
         that would choose them are rejected.
     numbered : bool
         Whether rows are picked by their numbers in the full data.
-    written, counted, elements, lengths : mapping
+    written, counted, computed_sizes : mapping
         Those of `Woven` and its `Table`.
     author : Program or None
         The program that a table of several counts is for, where `program` is another one.
@@ -117,8 +117,7 @@ class Draft:
     numbered: bool = False
     written: Mapping[str, int] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    elements: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    lengths: Mapping[str, str] = field(default_factory=dict)
+    computed_sizes: Mapping[str, n.Expr] = field(default_factory=dict)
     author: n.Program | None = None
     given: tuple[n.Decl, ...] = ()
     deps: Mapping[str, Dep] = field(default_factory=dict)
