@@ -52,6 +52,9 @@ _NUMERALS: dict[str, Callable[[str], n.Expr]] = {
 _LISTS: dict[str, Callable[[tuple[n.Expr, ...]], n.Expr]] = {
     "ArrayExpr": n.ArrayLit, "RowVectorExpr": n.RowLit, "TupleExpr": n.TupleLit,
 }  # fmt: skip
+_INDICES: dict[str, Callable[..., n.Indexing]] = {
+    "Single": n.Single, "Upfrom": n.From, "Downfrom": n.To, "Between": n.Between,
+}  # fmt: skip
 _TOKEN = re.compile(r'\(|\)|"(?:\\.|[^"\\])*"|[^\s()"]+')
 
 Sexp = Any  # str | list[Sexp]
@@ -443,14 +446,8 @@ class _Reader:
         match sexp:
             case "All":
                 return n.All()
-            case ["Single", value]:
-                return n.Single(self.expr(value))
-            case ["Upfrom", lower]:
-                return n.From(self.expr(lower))
-            case ["Downfrom", upper]:
-                return n.To(self.expr(upper))
-            case ["Between", lower, upper]:
-                return n.Between(self.expr(lower), self.expr(upper))
+            case [str(kind), *parts] if kind in _INDICES:
+                return _INDICES[kind](*self.exprs(parts))
         raise unknown("an index", sexp)
 
 
