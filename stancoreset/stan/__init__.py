@@ -18,14 +18,12 @@ from stancoreset.stan.labels import (
     require_fitting,
 )
 from stancoreset.stan.likelihood import (
-    Likelihood,
     likelihood_of,
     may_be_infinite,
     not_lifted,
     parameter_count,
     too_large,
 )
-from stancoreset.stan.located import located
 from stancoreset.stan.shifts import Shifts
 from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path
 from stancoreset.stan.weighted import WeightedProgram, weighted_program
@@ -37,7 +35,6 @@ __all__ = [
     "Centring",
     "Controlled",
     "Labels",
-    "Likelihood",
     "NamedData",
     "Names",
     "Shifts",
@@ -48,7 +45,6 @@ __all__ = [
     "has_size",
     "labels_of",
     "likelihood_of",
-    "located",
     "may_be_infinite",
     "names_of",
     "not_lifted",

@@ -28,6 +28,7 @@ from stancoreset.stan.syntax import (
     outside_indices,
     picks_one,
     rewritten,
+    sizes_of,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -404,7 +405,7 @@ class Lifting:
         """
         sizes = {self._index(i): text(size) for i, (_, size) in enumerate(chain.picks)}
         for x in n.find_all(e, n.Index):
-            dims = self._dims(bare(x.base)) or ()
+            dims = sizes_of(x.base, {**self.data, **self.front})
             for i, index in enumerate(x.indices):
                 known = text(dims[i]) if i < len(dims) else ""
                 if not (isinstance(index, n.All) or self._exists(index, known, sizes, certain)):
@@ -425,17 +426,6 @@ class Lifting:
                 lower, upper = declared.lower, declared.upper
                 return lower is not None and upper is not None and text(upper) == size
         return False
-
-    def _dims(self, e: n.Expr) -> tuple[n.Expr, ...] | None:
-        """Sizes of what is indexed."""
-        match e:
-            case n.Var(name=name):
-                decl = self.front.get(name) or self.data.get(name)
-                return None if decl is None else decl.size.dims
-            case n.Index(base=base, indices=indices) if all(map(picks_one, indices)):
-                dims = self._dims(bare(base))
-                return None if dims is None else dims[len(indices) :]
-        return None
 
     def _is_positive(self, e: n.Expr) -> bool:
         """Whether a value is above zero by its declaration or by the functions in it."""

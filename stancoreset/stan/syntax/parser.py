@@ -52,6 +52,9 @@ _NUMERALS: dict[str, Callable[[str], n.Expr]] = {
 _LISTS: dict[str, Callable[[tuple[n.Expr, ...]], n.Expr]] = {
     "ArrayExpr": n.ArrayLit, "RowVectorExpr": n.RowLit, "TupleExpr": n.TupleLit,
 }  # fmt: skip
+_INDICES: dict[str, Callable[..., n.Indexing]] = {
+    "Single": n.Single, "Upfrom": n.From, "Downfrom": n.To, "Between": n.Between,
+}  # fmt: skip
 _TOKEN = re.compile(r'\(|\)|"(?:\\.|[^"\\])*"|[^\s()"]+')
 
 Sexp = Any  # str | list[Sexp]
@@ -165,11 +168,6 @@ def _parse_flat(code: str, flat: str, include_paths: tuple[str, ...]) -> Program
     lines = source_lines(draft, code, include_paths)
     # Statements are numbered in reading order, so the second reading gives each its line.
     return _Reader(flat, code, lines).program(tree)
-
-
-def parse_tree(text: str, *, code: str = "", source: str = "") -> Program:
-    """The tree that ``stanc --debug-decorated-ast`` printed, without source lines."""
-    return _Reader(code, source).program(parse_sexp(text))
 
 
 @dataclass(eq=False)
@@ -448,14 +446,8 @@ class _Reader:
         match sexp:
             case "All":
                 return n.All()
-            case ["Single", value]:
-                return n.Single(self.expr(value))
-            case ["Upfrom", lower]:
-                return n.From(self.expr(lower))
-            case ["Downfrom", upper]:
-                return n.To(self.expr(upper))
-            case ["Between", lower, upper]:
-                return n.Between(self.expr(lower), self.expr(upper))
+            case [str(kind), *parts] if kind in _INDICES:
+                return _INDICES[kind](*self.exprs(parts))
         raise unknown("an index", sexp)
 
 

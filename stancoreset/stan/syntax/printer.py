@@ -85,7 +85,7 @@ def _tuple(e: n.TupleLit) -> str:
     return f"({_list(e.items)}{',' if len(e.items) == 1 else ''})"
 
 
-#: How an expression of each kind is printed.
+#: How an expression or an index of each kind is printed.
 _EXPRESSIONS: dict[type[n.Node], Callable[[Any], str]] = {
     n.Var: lambda e: e.name,
     n.IntLit: lambda e: e.text,
@@ -93,7 +93,7 @@ _EXPRESSIONS: dict[type[n.Node], Callable[[Any], str]] = {
     n.ImagLit: lambda e: f"{e.text}i",
     n.Call: _call,
     n.Binary: _binary,
-    n.Index: lambda e: f"{_within(e.base)}[{', '.join(map(_indexing, e.indices))}]",
+    n.Index: lambda e: f"{_within(e.base)}[{_list(e.indices)}]",
     n.Paren: lambda e: f"({expression(e.arg)})",
     n.Unary: _unary,
     n.Transpose: lambda e: f"{_within(e.arg)}'",
@@ -103,23 +103,15 @@ _EXPRESSIONS: dict[type[n.Node], Callable[[Any], str]] = {
     n.TupleLit: _tuple,
     n.TupleItem: lambda e: f"{_within(e.base)}.{e.number}",
     n.Target: lambda e: "target()",
+    n.Single: lambda i: expression(i.index),
+    n.From: lambda i: f"{expression(i.lower)} : ",
+    n.To: lambda i: f" : {expression(i.upper)}",
+    n.Between: lambda i: f"{expression(i.lower)} : {expression(i.upper)}",
+    n.All: lambda i: " : ",
 }
 
 
-def _indexing(i: n.Indexing) -> str:
-    match i:
-        case n.Single(index):
-            return expression(index)
-        case n.From(lower):
-            return f"{expression(lower)} : "
-        case n.To(upper):
-            return f" : {expression(upper)}"
-        case n.Between(lower, upper):
-            return f"{expression(lower)} : {expression(upper)}"
-    return " : "
-
-
-def _list(items: Iterable[n.Expr]) -> str:
+def _list(items: Iterable[n.Node]) -> str:
     return ", ".join(map(expression, items))
 
 
@@ -207,40 +199,45 @@ def _signature(f: n.FunDef) -> str:
     return f"{_unsized_type(f.returns)} {f.name}({args})"
 
 
+def _tilde(s: n.Tilde) -> str:
+    text = f"{expression(s.arg)} ~ {s.distribution}({_list(s.args)})"
+    if s.truncated:
+        lower, upper = (" " if b is None else expression(b) for b in (s.lower, s.upper))
+        text += f" T[{lower}, {upper}]".replace(",  ]", ", ]")
+    return f"{text};"
+
+
+def _value(sign: str, e: n.Expr | None) -> str:
+    """A value behind a word or sign, or nothing."""
+    return "" if e is None else f"{sign} {expression(e)}"
+
+
+#: How a statement of each kind is printed that stands on one line.
+_STATEMENTS: dict[type[n.Node], Callable[[Any], str]] = {
+    n.Decl: lambda s: f"{_sized_type(s.size, s.constraint)} {s.name}{_value(' =', s.value)};",
+    n.Assign: lambda s: f"{expression(s.target)} {s.op} {expression(s.value)};",
+    n.Tilde: _tilde,
+    n.TargetAdd: lambda s: f"target += {expression(s.value)};",
+    n.JacobianAdd: lambda s: f"jacobian += {expression(s.value)};",
+    n.VoidCall: lambda s: f"{s.name}({_list(s.args)});",
+    n.Message: lambda s: f"{s.kind}({', '.join(map(_item, s.items))});",
+    n.Return: lambda s: f"return{_value('', s.value)};",
+    n.Break: lambda s: "break;",
+    n.Continue: lambda s: "continue;",
+    n.Skip: lambda s: ";",
+}
+
+
+def _item(item: n.Expr | str) -> str:
+    return item if isinstance(item, str) else expression(item)
+
+
 def statement(s: n.Stmt) -> str:
     """A simple statement on one line; a compound one over several."""
-    match s:
-        case n.Decl():
-            value = "" if s.value is None else f" = {expression(s.value)}"
-            return f"{_sized_type(s.size, s.constraint)} {s.name}{value};"
-        case n.Assign():
-            return f"{expression(s.target)} {s.op} {expression(s.value)};"
-        case n.Tilde():
-            text = f"{expression(s.arg)} ~ {s.distribution}({_list(s.args)})"
-            if s.truncated:
-                bounds = [" " if b is None else expression(b) for b in (s.lower, s.upper)]
-                text += f" T[{bounds[0]}, {bounds[1]}]".replace(",  ]", ", ]")
-            return text + ";"
-        case n.TargetAdd():
-            return f"target += {expression(s.value)};"
-        case n.JacobianAdd():
-            return f"jacobian += {expression(s.value)};"
-        case n.VoidCall():
-            return f"{s.name}({_list(s.args)});"
-        case n.Message():
-            items = ", ".join(i if isinstance(i, str) else expression(i) for i in s.items)
-            return f"{s.kind}({items});"
-        case n.Return():
-            return "return;" if s.value is None else f"return {expression(s.value)};"
-        case n.Break():
-            return "break;"
-        case n.Continue():
-            return "continue;"
-        case n.Skip():
-            return ";"
-        case n.FunDef(body=None):
-            return f"{_signature(s)};"
-    return "\n".join(line for line, _ in _lines(s, 0))
+    if isinstance(s, n.FunDef) and s.body is None:
+        return f"{_signature(s)};"
+    known = _STATEMENTS.get(type(s))
+    return known(s) if known else "\n".join(line for line, _ in _lines(s, 0))
 
 
 def statements(body: Iterable[n.Stmt], depth: int = 1) -> str:

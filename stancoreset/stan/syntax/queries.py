@@ -101,6 +101,16 @@ def declarations(*blocks: Iterable[n.Node]) -> list[n.Decl]:
     return [d for block in blocks for d in n.find_all(block, n.Decl)]
 
 
+def sizes_of(e: n.Expr, declared: Mapping[str, n.Decl]) -> tuple[n.Expr, ...]:
+    """Declared sizes of a variable, or of what single indices leave of it; none if not known."""
+    match bare(e):
+        case n.Var(name=name) if name in declared:
+            return declared[name].size.dims
+        case n.Index(base=base, indices=indices) if all(map(picks_one, indices)):
+            return sizes_of(base, declared)[len(indices) :]
+    return ()
+
+
 def first_sizes(program: n.Program) -> dict[str, str]:
     """Variables that are declared with a data integer as first size."""
     integers = program.integers

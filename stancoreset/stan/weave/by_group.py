@@ -16,7 +16,6 @@ from stancoreset.stan.syntax import (
     assigned_names,
     bare,
     body_of,
-    counted_to,
     declarations,
     names_in,
     single,
@@ -36,7 +35,7 @@ class _Groups(Rewriter):
     """Takes the values of groups out of loops over rows."""
 
     def statement(self, s: n.Stmt) -> tuple[n.Stmt, ...]:
-        if isinstance(s, n.For) and counted_to(s) in self.program.integers:
+        if isinstance(s, n.For) and self.over_rows(s):
             return self.loop(s)
         return (s if isinstance(s, n.Loop) else n.with_parts(s, self.statements),)
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     body_of,
@@ -31,7 +30,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element, InLoop, arguments, outcome
 from stancoreset.stan.weave.numbers import of_each, over_all, within
 from stancoreset.stan.weave.switches import negated
@@ -87,14 +86,15 @@ def _tables(program: n.Program) -> dict[tuple[str, str], dict[str, n.Decl]]:
     return found
 
 
-class _Cells:
+class _Cells(Rewriter):
     """Takes the loops over rows and columns of tables apart."""
 
     def __init__(
         self, program: n.Program, sizes: tuple[str, str], tables: dict[str, n.Decl]
     ) -> None:
-        names = Names(program)
-        self.sizes = sizes
+        super().__init__(program)
+        names = self.names
+        self.shape = sizes
         self.tables = tables
         self.count = n.integer(names.fresh("N_cells"))
         self.cell = n.integer(names.fresh("n"))
@@ -105,8 +105,6 @@ class _Cells:
             for name, size in self.columns.items()
         }
         self.counters = tuple(n.integer(names.fresh(f"{v.name}_")) for v in self.numbers)
-        self.known = {d.name for d in program.known}
-        self.names = names
         self.used: set[str] = set()
         self.others: dict[tuple[str, str], tuple[n.Var, n.Index]] = {}  # other cells' values
         self.guards: list[n.Expr] = []  # conditions around a statement
@@ -140,7 +138,7 @@ class _Cells:
         """Replace a loop with terms of cells."""
         axis = self.axis(s, loops)
         if axis is not None:
-            s, inside = over_all(s, self.sizes[axis]), {**loops, s.name: axis}
+            s, inside = over_all(s, self.shape[axis]), {**loops, s.name: axis}
             if not loops:
                 return self.outer(s, inside)
             need(not has_own_break(s.body))  # which ends a row or column, not all cells
@@ -167,7 +165,7 @@ class _Cells:
         own, other = cell.indices[axis], cell.indices[1 - axis]
         if not (loops.get(index_name(own)) == axis and isinstance(other, n.Single)):
             return None
-        if not names_in(other) <= self.known | loops.keys():
+        if not names_in(other) <= self.known.keys() | loops.keys():
             return None
         j = n.integer(self.names.fresh("j"))
         indices = (own, n.Single(j)) if axis == 0 else (n.Single(j), own)
@@ -194,15 +192,17 @@ class _Cells:
             for x in increments(s)
             for e in n.walk(outcome(x) or x)
             if isinstance(e, n.Index) and text(unchained(e).base) in self.tables
-            for axis, i in enumerate(unchained(e).indices[: len(self.sizes)])
+            for axis, i in enumerate(unchained(e).indices[: len(self.shape)])
             if index_name(i) == s.name
         } - {*loops.values()}
-        given = names_in(s.lower) | names_in(s.upper) <= self.known | loops.keys()
+        given = names_in(s.lower) | names_in(s.upper) <= self.known.keys() | loops.keys()
         return found.pop() if len(found) == 1 and given else None
 
     def fixed(self, s: n.For) -> bool:
         """Whether a loop has the same passes for each cell, over what a cell holds."""
-        return names_in(s.lower) | names_in(s.upper) <= self.known and not has_own_break(s.body)
+        return names_in(s.lower) | names_in(s.upper) <= self.known.keys() and not has_own_break(
+            s.body
+        )
 
     def outcome(self, s: n.Increment) -> bool:
         """Whether a density is of a table, or of a part of it."""
@@ -250,7 +250,9 @@ class _Cells:
         (i, j), inner = indices[:2], indices[2:]
         if [loops.get(index_name(k)) for k in (i, j)] == [0, 1]:
             return _within(self.value(table), inner, e.type)
-        if not all(picks_one(k) and names_in(k) <= self.known | loops.keys() for k in (i, j)):
+        if not all(
+            picks_one(k) and names_in(k) <= self.known.keys() | loops.keys() for k in (i, j)
+        ):
             return None
         place = n.Index(e.base, (i, j), type=e.base.type.element().element())
         place = substituted(place, {name: self.counters[axis] for name, axis in loops.items()})
@@ -266,7 +268,7 @@ class _Cells:
         need(self.slice(arguments(s)[0], loops))
         j = n.integer(self.names.fresh("j"))
         one = Element(InLoop(j).of, whole=lambda e: bool(names_in(e) & self.tables.keys()))
-        size = n.integer(self.sizes[1 - axis])
+        size = n.integer(self.shape[1 - axis])
         return n.For(j.name, n.ONE, size, one.statement(s), line=s.line)
 
     def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
@@ -286,7 +288,7 @@ class _Cells:
 
     def long(self, draft: Draft, model: tuple[n.Stmt, ...]) -> Draft:
         program = draft.program
-        first, second = map(n.integer, self.sizes)
+        first, second = map(n.integer, self.shape)
         size = n.Binary(first, "*", second, type=n.INT)
         filling = self.filling(first, second)
         counted = n.Decl(self.count.name, n.SizedType("int"), line=program.data[0].line)
@@ -301,7 +303,7 @@ class _Cells:
             program=new,
             counts=(self.count.name,),
             added=(*self.declarations(size), filling),
-            counted={self.count.name: self.sizes},
+            counted={self.count.name: self.shape},
         )
 
     def declarations(self, count: n.Expr) -> list[n.Stmt]:

@@ -6,7 +6,6 @@ array[2] int N; matrix[N[1], K] X0; matrix[N[2], K] X1;       // rstanarm: rows 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from stancoreset.stan.syntax import Names, bare, names_in
@@ -20,88 +19,58 @@ def with_counts_of_their_own(draft: Draft) -> Draft:
     The two elements of the array that sizes most data count rows. Users name none of them.
     """
     program = draft.program
-    dims = [bare(s) for d in program.data for s in _parts(d.size.dims)]
-    used = {found[0] for s in dims if (found := _element(s)) is not None}
-    lengths = {
-        d.name: int(length.text)
-        for d in program.data
-        if d.name in used and d.type == n.INTS
-        if isinstance(length := bare(d.size.dims[0]), n.IntLit)
-    }
-    if not lengths or draft.counts:
-        return draft
+    sizes = Counter(e for d in program.data for e in n.find_all(d.size.dims, n.Index))
+    new: dict[n.Index, n.Var] = {}
+    often: dict[tuple[str, ...], int] = {}  # names of two elements, and how much data they size
     names = Names(program)
-    new = {
-        (array, k): n.integer(names.fresh(f"{array}_{k}"))
-        for array, length in lengths.items()
-        for k in range(1, length + 1)
-    }
-
-    def change(e: n.Node) -> n.Node | None:
-        found = _element(e)
-        return None if found is None else new.get(found)
-
+    for d in program.data:
+        length = bare(d.size.dims[0]) if d.type == n.INTS else None
+        elements = [
+            n.entry(n.integers(d.name), n.literal(str(k + 1)))
+            for k in range(int(length.text) if isinstance(length, n.IntLit) else 0)
+        ]
+        if any(e in sizes for e in elements):
+            own = [n.integer(names.fresh(f"{d.name}_{k}")) for k in range(1, 1 + len(elements))]
+            new |= zip(elements, own, strict=True)
+            if len(own) == 2:
+                often[own[0].name, own[1].name] = sum(sizes[e] for e in elements)
+    if not often or draft.counts:
+        return draft
     data: list[n.Decl] = []
     whole: list[n.Stmt] = []
     for d in program.data:
-        if d.name not in lengths:
-            data.append(n.transform(d, change))
-            continue
-        own = tuple(v for (array, _), v in new.items() if array == d.name)
+        own = [v for e, v in new.items() if e.base == n.integers(d.name)]
         data += (replace(d, name=v.name, size=n.SizedType("int")) for v in own)
-        value = n.ArrayLit(own, type=d.type)
-        whole.append(n.Decl(d.name, d.size, value=value))
-    rest: n.Program = n.transform(replace(program, data=()), change)
-    rest = replace(rest, data=tuple(data), transformed_data=(*whole, *rest.transformed_data))
-    elements = {v.name: (array, k - 1) for (array, k), v in new.items()}
-    often = Counter(found[0] for s in dims if (found := _element(s)) is not None)
-    twos = [array for array, length in lengths.items() if length == 2]
-    if not twos:
-        return draft
-    most = max(twos, key=lambda array: often[array])
-    counts = tuple(name for name, (array, _) in elements.items() if array == most)
-    return _with_lengths(
-        replace(draft, program=rest, counts=counts, elements=elements, given=program.data)
-    )
+        if own:
+            whole.append(n.Decl(d.name, d.size, value=n.ArrayLit(tuple(own), type=d.type)))
+        else:
+            data.append(d)
+    program = replace(program, data=tuple(data))
+    program = n.transform(program, lambda e: new.get(e) if isinstance(e, n.Index) else None)
+    program = replace(program, transformed_data=(*whole, *program.transformed_data))
+    counts = max(often, key=lambda pair: often[pair])
+    computed: dict[str, n.Expr] = {v.name: e for e, v in new.items()}
+    program, lengths = _with_lengths(program, {*counts})
+    return replace(
+        draft, program=program, author=program, counts=counts, computed_sizes=computed | lengths,
+        given=draft.program.data,
+    )  # fmt: skip
 
 
-def _with_lengths(draft: Draft) -> Draft:
-    """Each size of data that is computed from counts of their own becomes an integer.
+def _with_lengths(program: n.Program, counts: set[str]) -> tuple[n.Program, dict[str, n.Expr]]:
+    """Each size of data that is computed from counts becomes an integer, the length of an array.
 
-    They are ``u[N[1] + 1]``, where the rows of a sparse design start; the integers come with the
-    arrays whose lengths they are.
+    They are ``u[N[1] + 1]``, where the rows of a sparse design start.
     """
-    program = draft.program
-    names, lengths = Names(program), dict[str, str]()
+    names, lengths = Names(program), dict[str, n.Expr]()
     data: list[n.Decl] = []
     for d in program.data:
         size = d.size.array[0] if d.type == n.INTS else None
-        if size is not None and _computed(size, draft.counts):
-            name = names.fresh(f"size_{d.name}")
-            lengths[name] = d.name
-            data.append(n.Decl(name, n.SizedType("int"), line=d.line))
-            size = n.integer(name)
-            d = replace(d, size=n.SizedType("int", array=(size,)))
+        sums = (x for x in n.find_all(size, n.Binary) if x.op in "+-*")
+        if any(names_in(x) & counts for x in sums):  # and is not N, or N or nothing
+            own = n.integer(names.fresh(f"size_{d.name}"))
+            lengths[own.name] = n.call("size", n.integers(d.name), kind=n.INT)
+            data.append(n.Decl(own.name, n.SizedType("int"), line=d.line))
+            d = replace(d, size=n.SizedType("int", array=(own,)))
         data.append(d)
-    program = replace(program, data=tuple(data))
-    return replace(draft, program=program, author=program, lengths=lengths)
-
-
-def _computed(size: n.Expr, counts: Collection[str]) -> bool:
-    """Whether a size is computed from counts, other than N, or N or nothing."""
-    used = names_in(size) & {*counts}
-    sums = (x for x in n.find_all(size, n.Binary) if x.op in "+-*")
-    return any(names_in(x) & used for x in sums)
-
-
-def _parts(sizes: Iterable[n.Expr]) -> Iterator[n.Expr]:
-    """The expressions in sizes, as N[1] in ``has_offset ? N[1] : 0``."""
-    return n.find_all(sizes, n.Expression)
-
-
-def _element(e: n.Node) -> tuple[str, int] | None:
-    """The name and position of ``N[1]``."""
-    match e:
-        case n.Index(base=n.Var(name=name), indices=(n.Single(n.IntLit(text=k)),)):
-            return name, int(k)
-    return None
+    return replace(program, data=tuple(data)), lengths

@@ -9,7 +9,7 @@ from math import inf
 from time import monotonic
 
 from stancoreset.errors import WeaveError
-from stancoreset.stan.syntax import Names, declarations, first_sizes, times_assigned
+from stancoreset.stan.syntax import Names, counted_to, declarations, first_sizes, times_assigned
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.domain import Dep
 from stancoreset.stan.weave.expressions import Rows
@@ -73,7 +73,7 @@ class Draft:
         that would choose them are rejected.
     numbered : bool
         Whether rows are picked by their numbers in the full data.
-    written, counted, elements, lengths : mapping
+    written, counted, computed_sizes : mapping
         Those of `Woven` and its `Table`.
     author : Program or None
         The program that a table of several counts is for, where `program` is another one.
@@ -117,8 +117,7 @@ class Draft:
     numbered: bool = False
     written: Mapping[str, int | n.Expr] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    elements: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    lengths: Mapping[str, str] = field(default_factory=dict)
+    computed_sizes: Mapping[str, n.Expr] = field(default_factory=dict)
     author: n.Program | None = None
     given: tuple[n.Decl, ...] = ()
     deps: Mapping[str, Dep] = field(default_factory=dict)
@@ -191,7 +190,11 @@ class Rewriter:
         self.declared = {d.name: d for d in every if often[d.name] == 1}
         self.sizes = first_sizes(program)
         self.pointers = {d.name for d in program.known if d.type == n.INTS}
-        self.written = times_assigned(n.find_all((*blocks[0], *blocks[1]), n.Assign))
+        self.written = times_assigned((*blocks[0], *blocks[1]))
+
+    def over_rows(self, s: n.Node) -> bool:
+        """Whether a statement is a loop that may pass over rows, ``for (n in 1:N)`` with N data."""
+        return counted_to(s) in self.program.integers
 
 
 Pass = Callable[[Draft], Draft]

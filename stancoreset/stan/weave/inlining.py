@@ -29,6 +29,7 @@ from stancoreset.stan.syntax import (
     constants,
     names_in,
     renamed,
+    sizes_of,
     substituted,
     without_declarations,
 )
@@ -251,11 +252,10 @@ class _Inline:
     def declared_size(self, e: n.Call) -> n.Expr | None:
         """``size(y)`` as it is declared."""
         y = bare(e.args[0])
-        d = self.declared.get(y.name) if isinstance(y, n.Var) else None
+        sizes = sizes_of(y, self.declared) if isinstance(y, n.Var) else ()
         whole = e.name == "size" or y.type.rank == 1 or (e.name == "rows" and not y.type.array)
-        if d is None or not whole or (e.name == "rows" and y.type.base == "row_vector"):
-            return None
-        return d.size.dims[0]
+        known = sizes and whole and not (e.name == "rows" and y.type.base == "row_vector")
+        return sizes[0] if known else None
 
     def numbered(self, s: n.Stmt) -> n.Stmt:
         """`s` with numbers of its own: a function may be called twice."""

@@ -55,7 +55,7 @@ def one_row(draft: Draft) -> Draft:
         model=tuple(model),
         log_lik=filling,
         computed=(*weights.statistics.numbers.values(), *sized),
-        constants=tuple(weights.terms.locals.constants.values()),
+        constants=tuple(weights.terms.constants.values()),
         entries=weights.entries,
         weighted=frozenset(weights.weighted),
         dropped=(*draft.dropped, *weights.dropped),

@@ -75,7 +75,7 @@ class _Joined:
         table = Table(
             self.obs.name, self.block.name, self.counts, self.given,
             self.draft.given or self.program.data, original,
-            self.draft.elements, self.draft.lengths,
+            self.draft.computed_sizes,
         )  # fmt: skip
         return Woven(
             code=formatted([self.comment()], tree),

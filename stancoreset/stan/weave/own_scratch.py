@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stancoreset.stan.syntax import Names, body_of, counted_to, names_in, part_of, target_vars
+from stancoreset.stan.syntax import Names, body_of, names_in, part_of, target_vars
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
@@ -27,15 +27,11 @@ def with_own_scratch(draft: Draft) -> Draft:
     """Scratch containers stand inside loops over rows; checks reject a row that reads another's."""
     move = _Move(draft.program)
     moved = draft.of(replace(draft.program, model=move.statements(draft.program.model)))
-    return draft if moved is draft else replace(moved, checks=tuple(move.checks))
+    return draft if moved is draft else replace(moved, checks=tuple(move.found))
 
 
 class _Move(Rewriter):
-    """Moves declarations into loops, and collects the checks."""
-
-    def __init__(self, program: n.Program) -> None:
-        super().__init__(program)
-        self.checks: list[n.Stmt] = []
+    """Moves declarations into loops; `found` are the checks."""
 
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         scratch = {
@@ -59,10 +55,6 @@ class _Move(Rewriter):
                 out.append(s)
         return tuple(out)
 
-    def over_rows(self, s: n.Stmt) -> bool:
-        """Whether a loop may pass over rows: ``for (n in 1:N)``, with N data."""
-        return counted_to(s) in self.program.integers
-
     def checked(self, d: n.Decl, loops: Sequence[n.For]) -> bool:
         """Whether the data tell what the rows read of a container; its checks are kept."""
         using = [s for s in loops if d.name in names_in(s)]
@@ -70,7 +62,7 @@ class _Move(Rewriter):
             found = [_Marks(d, self.names, {*self.known, s.name}).check(s) for s in using]
         except DoesNotApplyError:
             return False
-        self.checks += found
+        self.found += found
         return True
 
 

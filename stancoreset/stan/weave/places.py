@@ -85,7 +85,7 @@ class _Places(Rewriter):
             case n.If():
                 new = n.with_parts(s, self.inner)
                 return replace(new, condition=n.transform(new.condition, self.other))
-            case n.For() if counted_to(s) in self.program.integers:
+            case n.For() if self.over_rows(s):
                 return self.loop(s)
             case n.For() | n.ForEach() | n.While():
                 self.forget(assigned_names(s))

@@ -45,7 +45,7 @@ class _Find(Rewriter):
         for k, s in enumerate(body):
             if isinstance(s, n.Block):
                 out.append(replace(s, body=self.statements(s.body)))
-            elif isinstance(s, n.For) and counted_to(s) in self.program.integers:
+            elif isinstance(s, n.For) and self.over_rows(s):
                 set_first = [x for d in _carried(body[:k], s) for x in self.set(d, body[:k], s)]
                 out.append(n.with_body(s, (*set_first, *body_of(s.body))))
             else:

@@ -19,13 +19,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     assignments,
     bare,
     counted_to,
     declarations,
-    first_sizes,
     increments,
     names_in,
     rewritten,
@@ -33,7 +31,7 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.elements import Element, arguments, outcome
 from stancoreset.stan.weave.integers import sum_of
 from stancoreset.stan.weave.numbers import differs, numbered_once, numbers_of_rows
@@ -47,18 +45,14 @@ def without_segments(draft: Draft) -> Draft:
 
     Loops that hold more than univariate densities of segments stay as they are.
     """
-    program = draft.program
-    rows = _RowData(program)
-    if not any(rows.slices(s) for s in program.model):
-        return draft
-    split = _Split(rows, Names(program))
-    model = split.statements(program.model)
-    return draft.of(replace(program, model=model), split.found)
+    split = _Segments(draft.program)
+    model = split.statements(draft.program.model)
+    return draft.of(replace(draft.program, model=model), split.found)
 
 
 def segmented(program: n.Program) -> dict[str, list[str]]:
     """The data that loops over segments cut, by the data integers that count the segments."""
-    rows = _RowData(program)
+    rows = _Segments(program)
     found: dict[str, list[str]] = {}
     for s in n.walk(program.model):
         count = counted_to(s)
@@ -95,13 +89,13 @@ class _Slice:
         return sum_of(self.lower), sum_of(self.upper)
 
 
-class _RowData:
-    """Data by rows, and slices of them."""
+class _Segments(Rewriter):
+    """Data by rows, slices of them, and the loops over these; `found` number the rows."""
 
     def __init__(self, program: n.Program) -> None:
-        self.known = {d.name for d in program.known}
-        sizes = first_sizes(program)
-        self.counts = {d.name: sizes[d.name] for d in program.data if d.name in sizes}
+        super().__init__(program)
+        given = {d.name for d in program.data}
+        self.counts = {name: size for name, size in self.sizes.items() if name in given}
         integers = {d.name for d in declarations(program.model) if d.type == n.INT}
         counted = integers & assigned_names(program.model)
         terms = [x for s in program.model for x in increments(s)]
@@ -139,26 +133,13 @@ class _RowData:
     def slices(self, node: n.Node) -> list[_Slice]:
         return [found for e in n.walk(node) if (found := self.slice(e)) is not None]
 
-
-@dataclass
-class _Split:
-    """Splits the loops over segments of a list of statements.
-
-    `found` are the statements of transformed data that number the rows.
-    """
-
-    rows: _RowData
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-
     def statements(self, body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
         out: list[n.Stmt] = []
         for k, s in enumerate(body):
             match s:
-                case n.For() if self.rows.slices(s):
+                case n.For() if self.slices(s):
                     try:
-                        loop = _Loop(self.rows, self.names)
-                        out += loop.split(s, body[:k], body[k + 1 :], self.found)
+                        out += _Loop(self).split(s, body[:k], body[k + 1 :])
                     except DoesNotApplyError:
                         out.append(s)
                 case n.Block(body=inner):
@@ -174,18 +155,15 @@ class _Split:
 class _Loop:
     """One loop over segments: its statements, taken apart."""
 
-    rows: _RowData
-    names: Names
+    rows: _Segments
     loops: list[str] = field(default_factory=list)  # variables of the loops around a statement
     conditional: bool = False
     numbers: list[n.Stmt] = field(default_factory=list)  # declarations of the numbers of rows
     terms: list[n.Stmt] = field(default_factory=list)
     local: set[str] = field(default_factory=set)
 
-    def split(
-        self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt], found: list[n.Stmt]
-    ) -> list[n.Stmt]:
-        """Replace a loop over segments by loops over rows; append their numbering to `found`."""
+    def split(self, s: n.For, before: Sequence[n.Stmt], after: Sequence[n.Stmt]) -> list[n.Stmt]:
+        """Replace a loop over segments by loops over rows, which are numbered."""
         loops = (x for x in n.find_all(s, n.For) if x.name in self.rows.positions)
         bounds: list[_Slice | n.For] = [*self.rows.slices(s), *loops]
         wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in bounds))
@@ -196,7 +174,7 @@ class _Loop:
         need(not any(n.find_all(s, n.Break, n.Continue)))
         start = needed(before, self.counting)
         inner = (x.name for x in n.find_all(s, n.For, n.Decl))
-        given = self.rows.known | {d.name for d in declarations(start)} | {*inner}
+        given = self.rows.known.keys() | {d.name for d in declarations(start)} | {*inner}
         given |= {x.name for x in n.find_all(start, n.For)}
         need(self.counting | names_in(start) <= given)  # or declared outside
         # loops that go on where others have ended leave some rows to those
@@ -205,7 +183,7 @@ class _Loop:
         self.conditional |= len({x.bounds for x in self.rows.slices(s)}) > 1
         numbering = self.numbering(s)
         rest = self.rest(s, after)
-        found += [*self.numbers, n.Block((*start, numbering))]
+        self.rows.found += [*self.numbers, n.Block((*start, numbering))]
         return [*([rest] if rest is not None else []), *self.terms]
 
     def counts(self, s: n.Stmt) -> bool:
@@ -227,7 +205,7 @@ class _Loop:
             case n.Block(body=body):
                 return replace(s, body=tuple(self.numbering(x) for x in body))
             case n.If(condition=condition, yes=yes, no=no) if self.rows.slices(s):
-                need(names_in(condition) <= self.rows.known | self.counting | {*self.loops})
+                need(names_in(condition) <= self.rows.known.keys() | self.counting | {*self.loops})
                 outside, self.conditional = self.conditional, True
                 branches = self.numbering(yes), no and self.numbering(no)
                 self.conditional = outside
@@ -308,11 +286,11 @@ class _Loop:
         """The loop that numbers the rows of a segment; `term_of` gives the term of one row."""
         counts = {self.rows.counts[x.base.name] for x in slices}
         need(len(counts) == 1)
-        size, row = n.integer(counts.pop()), n.integer(self.names.fresh("n"))
-        numbers = {k: n.integers(self.names.fresh(f"{k}_of_row")) for k in self.loops}
+        size, row = n.integer(counts.pop()), n.integer(self.rows.names.fresh("n"))
+        numbers = {k: n.integers(self.rows.names.fresh(f"{k}_of_row")) for k in self.loops}
         own: dict[str, n.Expr] = {k: n.entry(v, row) for k, v in numbers.items()}
         term = term_of(row, own)
-        need(not names_in(term) & (self.counting - self.rows.known))  # the position itself
+        need(not names_in(term) & (self.counting - self.rows.known.keys()))  # the position itself
         used = names_in(term) & {v.name for v in numbers.values()}
         lowest = n.ZERO if self.conditional else n.ONE
         self.numbers += (numbers_of_rows(v, size, lowest, line) for v in numbers.values())

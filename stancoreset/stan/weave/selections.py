@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from stancoreset.stan.syntax import (
-    Names,
     assigned_names,
     bare,
     body_of,
@@ -34,7 +33,7 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import addends
 from stancoreset.stan.weave.domain import coupled, rowwise
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
+from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
 from stancoreset.stan.weave.per_row import at
@@ -48,14 +47,13 @@ def spread(draft: Draft) -> Draft:
     return _Spread(draft.program, draft.obs).done(draft)
 
 
-class _Spread:
+class _Spread(Rewriter):
     def __init__(self, program: n.Program, obs: str) -> None:
-        self.program = program
+        super().__init__(program)
         self.obs = obs
-        self.names = Names(program)
         self.functions = {f.name for f in program.functions}
-        self.globals = {d.name for d in program.known}
-        self.pointers = {d.name: text(d.size.dims[0]) for d in program.known if d.type == n.INTS}
+        self.globals = {*self.known}
+        self.lengths = {name: text(self.known[name].size.dims[0]) for name in self.pointers}
         every = declarations(
             program.data, program.transformed_data, program.transformed_parameters, program.model
         )
@@ -64,14 +62,13 @@ class _Spread:
         known_rows = {name: rowwise(0) for name in self.sized}
         self.dependences = Rows(known_rows, self.globals, lambda e, deps: coupled("not followed"))
         self.counts: dict[str, str] = {}  # text of the selection → name of its counts
-        self.statements: list[n.Stmt] = []  # that compute them
 
     def done(self, draft: Draft) -> Draft:
         loops = (n.transform(s, self.selected_loop) for s in self.program.model)
         model = tuple(n.transform(s, self.statement) for s in loops)
         if not self.counts:
             return draft
-        return draft.of(replace(self.program, model=model), self.statements)
+        return draft.of(replace(self.program, model=model), self.found)
 
     # ---- statements -----------------------------------------------------------------------
 
@@ -79,8 +76,8 @@ class _Spread:
         """A loop over all rows in place of one over selected rows; None for all else."""
         if not isinstance(s, n.For | n.ForEach):
             return None
-        pointers = self.pointers
-        pointer = _each(s, pointers) if isinstance(s, n.ForEach) else _counted(s, pointers)
+        each, at = self.pointers, self.lengths
+        pointer = _each(s, each) if isinstance(s, n.ForEach) else _counted(s, at)
         if pointer is None or has_own_break(s.body) or not names_in(pointer) <= self.globals:
             return s  # nor is any loop inside it
         if name_of(pointer) in self.sized:  # a loop over all rows
@@ -223,7 +220,7 @@ class _Spread:
         start = n.call("rep_array", n.ZERO, size, kind=n.INTS)
         i = n.integer(self.names.fresh("j"))
         step = n.Assign(n.entry(n.integers(name), i), "+=", n.ONE)
-        self.statements += [
+        self.found += [
             n.Decl(name, n.SizedType("int", (size,)), value=start),
             n.ForEach(i.name, pointer, n.Block((step,))),
         ]
@@ -231,7 +228,7 @@ class _Spread:
         return name
 
 
-def _each(s: n.ForEach, pointers: Mapping[str, str]) -> n.Expr | None:
+def _each(s: n.ForEach, pointers: Collection[str]) -> n.Expr | None:
     """``for (i in J)`` or ``for (i in J[1:K])``."""
     pointer = bare(s.sequence)
     return pointer if name_of(from_first(pointer)) in pointers else None

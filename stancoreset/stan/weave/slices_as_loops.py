@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.syntax import bare, picks_one, rewritten, unchained
+from stancoreset.stan.syntax import bare, rewritten, sizes_of, unchained
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
@@ -51,21 +51,11 @@ class _Loops(Rewriter):
                 last: n.Expr = n.Binary(first, "+", n.minus(k, n.ONE), type=n.INT)
                 return n.Index(x, (n.Between(first, last),), type=e.type)
             case n.Call(name="tail", args=(x, k)) if x.type.rank == 1:
-                size = self.size(x)
-                if size is not None:
+                for size in sizes_of(x, self.declared):
                     start: n.Expr = n.Binary(n.minus(size, k), "+", n.ONE, type=n.INT)
                     between = n.Between(plain_sum(start) or start, size)
                     return n.Index(x, (between,), type=e.type)
         return None
-
-    def size(self, x: n.Expr) -> n.Expr | None:
-        """The declared size of a variable, or of what single indices leave of it."""
-        base = unchained(x) if isinstance(x, n.Index) else x
-        if isinstance(base, n.Index) and all(map(picks_one, base.indices)):
-            base = base.base
-        if not isinstance(base, n.Var) or base.name not in self.declared:
-            return None
-        return self.declared[base.name].size.dims[-1]
 
     # ---- slices ---------------------------------------------------------------------------
 

@@ -10,12 +10,12 @@ entries and their columns once, padded to the longest row by entries of zero:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 
-from stancoreset.stan.syntax import Names, bare, parse, substituted, with_statements
+from stancoreset.stan.syntax import bare, parse, substituted, with_statements
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.draft import Draft, Rewriter
 
 # The longest row is found by functions of Stan's that both engines have: these statements stand in
 # the author's program, too, which has no function of ours, and stanli has no `to_int` here. The
@@ -56,13 +56,13 @@ transformed data {
 def without_sparse_products(draft: Draft) -> Draft:
     """Products of sparse designs are computed row by row."""
     program = draft.program
-    padding = _Padding({d.name: d for d in program.data}, Names(program))
+    padding = _Padding(program)
     rewritten = with_statements(program, padding.product)
     if not padding.found:
         return draft
     data = tuple(
-        replace(d, size=n.SizedType("int", array=(padding.sizes[d.name],)))
-        if d.name in padding.sizes
+        replace(d, size=n.SizedType("int", array=(padding.starts[d.name],)))
+        if d.name in padding.starts
         else d
         for d in program.data
     )
@@ -75,18 +75,15 @@ def without_sparse_products(draft: Draft) -> Draft:
     return replace(draft, program=new, added=(*draft.added, *map(padding.sized, padding.found)))
 
 
-@dataclass
-class _Padding:
-    """Replaces products, and collects the statements that give each row its entries."""
+class _Padding(Rewriter):
+    """Replaces products; `found` are the statements that give each row its entries."""
 
-    data: dict[str, n.Decl]
-    names: Names
-    found: list[n.Stmt] = field(default_factory=list)
-    most: dict[str, n.Expr] = field(default_factory=dict)  # the lengths of the longest rows
-    sizes: dict[str, n.Var] = field(default_factory=dict)  # of the arrays of starts
-    known: dict[tuple[str, ...], tuple[n.Var, n.Var]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, program: n.Program) -> None:
+        super().__init__(program)
+        self.data = {d.name: d for d in program.data}
+        self.most: dict[str, n.Expr] = {}  # the lengths of the longest rows
+        self.starts: dict[str, n.Var] = {}  # sizes of the arrays of starts
+        self.made: dict[tuple[str, ...], tuple[n.Var, n.Var]] = {}
         (function,) = _template().functions
         self.function = replace(function, name=self.names.fresh(function.name))
 
@@ -98,7 +95,7 @@ class _Padding:
         design = tuple(x.name for x in map(bare, (count, *e.args[2:5])) if isinstance(x, n.Var))
         if len(design) < 4 or not {*design} <= self.data.keys():
             return None
-        w, v = self.known.get(design) or self.padded(*design)
+        w, v = self.made.get(design) or self.padded(*design)
         return n.Call(self.function.name, (w, v, b), True, type=e.type)
 
     def padded(self, count: str, w: str, v: str, u: str) -> tuple[n.Var, n.Var]:
@@ -128,10 +125,10 @@ class _Padding:
             if isinstance(s, n.Decl) and s.name == new["most"] and s.value is not None:
                 self.most[s.name] = s.value
         if not own_size:
-            self.sizes[u] = n.integer(new["size_u"])
+            self.starts[u] = n.integer(new["size_u"])
         entries = n.Var(new["w_rows"], type=n.MATRIX)
         columns = n.Var(new["v_rows"], type=n.Type("int", 2))
-        self.known[count, w, v, u] = entries, columns
+        self.made[count, w, v, u] = entries, columns
         return entries, columns
 
     def sized(self, s: n.Stmt) -> n.Stmt:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stancoreset.stan.data import Scope, evaluate_int
 from stancoreset.stan.syntax import nodes as n
 
 
@@ -46,10 +47,8 @@ class Table:
         The user's data block.
     program : Program
         The user's program with the table as data.
-    elements : mapping of str to tuple of str and int
-        Integers that are elements of an array of the user's, with its name and the position.
-    lengths : mapping of str to str
-        Integers that are the lengths of arrays.
+    computed_sizes : mapping of str to Expr
+        Integers that are elements, or lengths, of the user's arrays.
     """
 
     obs: str
@@ -58,17 +57,14 @@ class Table:
     columns: tuple[Column, ...]
     data: tuple[n.Decl, ...]
     program: n.Program = field(repr=False)
-    elements: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    lengths: Mapping[str, str] = field(default_factory=dict)
+    computed_sizes: Mapping[str, n.Expr] = field(default_factory=dict)
 
     def joined(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The user's data with a table in place of the blocks, the first block's rows first."""
-        data = {**data, **{k: int(data[name][i]) for k, (name, i) in self.elements.items()}}
-        data |= {name: len(data[array]) for name, array in self.lengths.items()}
+        scope = Scope(data)
+        data = {**data, **{k: evaluate_int(scope, e) for k, e in self.computed_sizes.items()}}
         sizes = [int(data[count]) for count in self.counts]
-        arrays = {array for array, _ in self.elements.values()}
-        given = {*self.counts, *arrays, *(c.given for c in self.columns)}
-        out = {name: value for name, value in data.items() if name not in given}
+        out = {d.name: data[d.name] for d in self.program.data if d.name in data}
         blocks = np.repeat(np.arange(1, len(sizes) + 1), sizes)
         out |= {self.obs: len(blocks), self.block: blocks}
         for c in self.columns:

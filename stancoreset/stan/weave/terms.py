@@ -48,79 +48,23 @@ class Term:
 
 
 @dataclass(eq=False)
-class Locals:
-    """Local variables that are computed before the loop over rows.
+class Terms:
+    """Weights sums over rows.
 
-    `declared` are those of the statement at hand, `constants` vectors of data alone, by their text.
+    `functions` are the user's, `declared` the local variables that are computed before the loop
+    over rows of the statement at hand, and `constants` vectors of data alone, by their text.
     """
 
     rows: Rows
+    functions: Container[str]
     statistics: Statistics
     names: Names
     declared: Statements = field(default_factory=list)
     constants: dict[str, n.Decl] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.count = self.statistics.count
-
-    def of(self, e: n.Expr, role: str, *, sliced: bool = False) -> n.Expr:
-        """`e`, or a local variable that holds it if its rows cost more than an index."""
-        dep = self.rows.of(e)
-        if dep.kind != "rowwise" or e.type.rank != 1 or e.type.base == "complex":
-            return e
-        if isinstance(bare(e), n.Var) or (is_plain(e, self.rows) and not sliced):
-            return bare(e)
-        array = (self.count,) if e.type.array else ()
-        sizes = () if e.type.array else (self.count,)
-        own = self.declare(role, n.SizedType(e.type.base, array, sizes), bare(e))
-        self.rows.env[own.name] = dep
-        return own
-
-    def declare(self, role: str, size: n.SizedType, value: n.Expr | None = None) -> n.Var:
-        """A new local variable."""
-        name = self.names.fresh(role)
-        self.declared.append(n.Decl(name, size, value=value))
-        return n.Var(name, type=size.type)
-
-    def prepared(self, e: n.Expr) -> n.Expr:
-        """A vector of data alone is computed once, in transformed data."""
-        if isinstance(bare(e), n.Var) or not self.rows.constant(e) or self.rows.of(e).stat:
-            return e
-        key = text(e)
-        if key not in self.constants:
-            name = self.names.fresh("log_factorial" if key.startswith("lgamma") else key)
-            size = n.SizedType("vector", sizes=(self.count,))
-            self.constants[key] = n.Decl(name, size, value=e)
-            self.rows.env[name] = self.rows.of(e)
-        return n.Var(self.constants[key].name, type=n.VECTOR)
-
-    def matrix(self, e: n.Expr, whole: tuple[n.Expr, ...]) -> n.Expr:
-        """A matrix with rows as a variable."""
-        if isinstance(bare(e), n.Var):
-            return bare(e)
-        dep = self.rows.of(e)
-        like = next((m for a in whole if (m := matrix_of(a)) and isinstance(bare(m), n.Var)), e)
-        dims = [n.call("rows", like, kind=n.INT), n.call("cols", like, kind=n.INT)]
-        dims[dep.axis] = self.count  # type: ignore[call-overload]
-        value = self.statistics.hoist(e)
-        own = self.declare("mu", n.SizedType("matrix", (), tuple(dims)), value)
-        self.rows.env[own.name] = dep
-        return own
-
-
-@dataclass(eq=False)
-class Terms:
-    """Weights sums over rows; `functions` are the user's."""
-
-    rows: Rows
-    functions: Container[str]
-    statistics: Statistics
-    names: Names
-
-    def __post_init__(self) -> None:
         self.hoist = self.statistics.hoist
         self.count = self.statistics.count
-        self.locals = Locals(self.rows, self.statistics, self.names)
 
     # ---- sums over rows -----------------------------------------------------------------
 
@@ -130,7 +74,7 @@ class Terms:
             return Term(f"{text(e)} counts the observations", (Part(n.ONE),))
         match e:
             case n.Call(name="sum", args=(v,)) if v.type.rank == 1:
-                return Term(_OVER_ROWS, (Part(_as_vector(self.locals.of(self.hoist(v), "ll"))),))
+                return Term(_OVER_ROWS, (Part(_as_vector(self.local(self.hoist(v), "ll"))),))
             case n.Call(name="dot_product", args=(a, b)) | n.Binary(left=a, op="*", right=b):
                 return Term(
                     _OVER_ROWS, (Part(_as_vector(self.hoist(b)), data=_as_vector(self.hoist(a))),)
@@ -153,7 +97,7 @@ class Terms:
 
     def run_on_one_row(self, e: n.Call) -> Term:
         """A term: a function that adds up rows, called with one row at a time."""
-        args = tuple(self.locals.of(self.hoist(a), "arg", sliced=True) for a in e.args)
+        args = tuple(self.local(self.hoist(a), "arg", sliced=True) for a in e.args)
         one = replace(e, name=normalised_name(e.name), args=args)
         why = f"`{e.name}` adds up terms of single observations" if e.user else _OVER_ROWS
         return Term(why, row=lambda i: cut(one, i, self.rows))
@@ -176,7 +120,7 @@ class Terms:
             return self.truncated_term(name + kind, args, s, why)
         roles = ("y", *_ARGUMENTS.get(name, "eta" if "log" in name else "").split())
         args = tuple(
-            self.locals.of(a, roles[k] if k < len(roles) else "theta") for k, a in enumerate(args)
+            self.local(a, roles[k] if k < len(roles) else "theta") for k, a in enumerate(args)
         )
         if kind in ("_lpdf", "_lpmf") and (parts := self.parts(name, args)):
             return Term(why, parts)
@@ -244,13 +188,13 @@ class Terms:
         if given != "_cholesky":
             root = n.call("cholesky_decompose", scale, kind=n.MATRIX)
         if not isinstance(root, n.Var):
-            root = self.locals.declare("L", n.SizedType("matrix", (), (size, size)), root)
+            root = self.declare("L", n.SizedType("matrix", (), (size, size)), root)
             size = n.call("rows", root, kind=n.INT)
-        z = self.locals.declare("z", n.SizedType("matrix", (), (size, self.count)))
+        z = self.declare("z", n.SizedType("matrix", (), (size, self.count)))
         i = n.integer(self.names.loop())
         error = n.Binary(_as_vector(self.at(y, i)), "-", _as_vector(self.at(mu, i)), type=n.VECTOR)
         fill = n.Assign(n.Index(z, (n.All(), n.Single(i)), type=n.VECTOR), "=", error)
-        self.locals.declared.append(n.loop(i.name, self.count, fill))
+        self.declared.append(n.loop(i.name, self.count, fill))
         unit: n.Expr = n.call("mdivide_left_tri_low", root, z, kind=n.MATRIX)
         diagonal = n.call("diagonal", root, kind=n.VECTOR)
         log_det: n.Expr = n.call("sum", n.call("log", diagonal, kind=n.VECTOR))
@@ -259,15 +203,13 @@ class Terms:
             log_det = n.Unary("-", log_det, type=n.REAL)
         squares = n.call("columns_dot_self", unit, kind=n.ROW_VECTOR)
         rows = n.SizedType("vector", (), (self.count,))
-        distance = self.locals.declare("distance", rows, n.Transpose(squares, type=n.VECTOR))
+        distance = self.declare("distance", rows, n.Transpose(squares, type=n.VECTOR))
         return joint_form(family, distance, log_det, size, *nu)
 
     def flat_term(self, name: str, e: n.Call, why: str) -> Term:
         """Matrices flattened by to_vector: row by row they are row vectors."""
         whole = [(a, matrix_of(a)) for a in e.args]
-        args = tuple(
-            self.hoist(a if m is None else self.locals.matrix(m, e.args)) for a, m in whole
-        )
+        args = tuple(self.hoist(a if m is None else self.matrix(m, e.args)) for a, m in whole)
         flat = (
             a if m is None else n.call("to_vector", a, kind=n.VECTOR)
             for a, (_, m) in zip(args, whole, strict=True)
@@ -289,7 +231,7 @@ class Terms:
             shifts = n.call("rep_matrix", alpha, self.count, kind=n.MATRIX)
             size = n.SizedType("matrix", (), (n.call("rows", alpha, kind=n.INT), self.count))
             value = n.Binary(shifts, "+", product, type=n.MATRIX)
-            eta = self.locals.declare("eta", size, value)
+            eta = self.declare("eta", size, value)
 
             def categorical(i: n.Expr) -> n.Expr:
                 own = (n.Single(self.at(role["y"], i)), n.Single(i))
@@ -301,7 +243,7 @@ class Terms:
         linear: n.Expr = n.Binary(x, "*", beta, type=n.VECTOR)
         if "alpha" in role:
             linear = n.Binary(role["alpha"], "+", linear, type=n.VECTOR)
-        predictor = self.locals.of(linear, "eta" if glm.base != "normal" else "mu")
+        predictor = self.local(linear, "eta" if glm.base != "normal" else "mu")
         args = [role["y"]]
         if "trials" in role:
             args.append(role["trials"])
@@ -312,6 +254,52 @@ class Terms:
             return Term(why, parts)
         name = glm.base + ("_lpdf" if glm.base == "normal" else "_lpmf")
         return Term(why, row=lambda i: n.call(name, *(self.at(a, i) for a in args)))
+
+    # ---- local variables ----------------------------------------------------------------
+
+    def local(self, e: n.Expr, role: str, *, sliced: bool = False) -> n.Expr:
+        """`e`, or a local variable that holds it if its rows cost more than an index."""
+        dep = self.rows.of(e)
+        if dep.kind != "rowwise" or e.type.rank != 1 or e.type.base == "complex":
+            return e
+        if isinstance(bare(e), n.Var) or (is_plain(e, self.rows) and not sliced):
+            return bare(e)
+        array = (self.count,) if e.type.array else ()
+        sizes = () if e.type.array else (self.count,)
+        own = self.declare(role, n.SizedType(e.type.base, array, sizes), bare(e))
+        self.rows.env[own.name] = dep
+        return own
+
+    def declare(self, role: str, size: n.SizedType, value: n.Expr | None = None) -> n.Var:
+        """A new local variable."""
+        name = self.names.fresh(role)
+        self.declared.append(n.Decl(name, size, value=value))
+        return n.Var(name, type=size.type)
+
+    def prepared(self, e: n.Expr) -> n.Expr:
+        """A vector of data alone is computed once, in transformed data."""
+        if isinstance(bare(e), n.Var) or not self.rows.constant(e) or self.rows.of(e).stat:
+            return e
+        key = text(e)
+        if key not in self.constants:
+            name = self.names.fresh("log_factorial" if key.startswith("lgamma") else key)
+            size = n.SizedType("vector", sizes=(self.count,))
+            self.constants[key] = n.Decl(name, size, value=e)
+            self.rows.env[name] = self.rows.of(e)
+        return n.Var(self.constants[key].name, type=n.VECTOR)
+
+    def matrix(self, e: n.Expr, whole: tuple[n.Expr, ...]) -> n.Expr:
+        """A matrix with rows as a variable."""
+        if isinstance(bare(e), n.Var):
+            return bare(e)
+        dep = self.rows.of(e)
+        like = next((m for a in whole if (m := matrix_of(a)) and isinstance(bare(m), n.Var)), e)
+        dims = [n.call("rows", like, kind=n.INT), n.call("cols", like, kind=n.INT)]
+        dims[dep.axis] = self.count  # type: ignore[call-overload]
+        value = self.hoist(e)
+        own = self.declare("mu", n.SizedType("matrix", (), tuple(dims)), value)
+        self.rows.env[own.name] = dep
+        return own
 
     # ---- statements ---------------------------------------------------------------------
 
@@ -330,7 +318,7 @@ class Terms:
         by_row : Var
             The vector to which rows are added.
         """
-        self.locals.declared = []
+        self.declared = []
         weights = n.Var(self.names.weights, type=n.VECTOR)
         model: Statements = []
         point: Statements = []
@@ -351,7 +339,7 @@ class Terms:
             model.append(self.row_loop(i, ll, "=", value, s.line))
             model.append(_add(total, n.call("dot_product", weights, ll), s))
             point.append(self.row_loop(i, by_row, "+=", value, s.line))
-        before = self.locals.declared
+        before = self.declared
         return [*before, *model], [*before, *point], whys
 
     def row_loop(self, i: n.Var, target: n.Var, op: str, value: n.Expr, line: int) -> n.Stmt:
@@ -365,11 +353,11 @@ class Terms:
         total: n.Expr | None = None
         known = _vectors_first(term.parts)
         if term.cells is None:
-            prepared = self.locals.prepared
+            prepared = self.prepared
             known = [replace(p, value=prepared(p.value)) if p.value.type.rank else p for p in known]
         else:
             size = n.call("num_elements", term.cells, kind=n.INT)
-            weights = self.locals.declare(
+            weights = self.declare(
                 "cell_weights",
                 n.SizedType("vector", (), (size,)),
                 _by_cell(weights, term.cells, self.rows.of(term.cells).axis),
