@@ -106,14 +106,16 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+_MAKE_ROOM = "; make room and repeat it: with resume a fit goes on where it ended"
+_MAY_WRITE = "; name a folder in which you may write"
+
+
 def _unwritten(path: Path, error: OSError) -> OutputError:
     """The error of a file or folder that could not be written, and what to do about it."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = (
-        "; make room and repeat it: with resume a fit goes on where it ended"
-        if full
-        else "; name a folder in which you may write"
-    )
+    advice = {
+        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _MAKE_ROOM),
+        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _MAY_WRITE),
+    }.get(error.errno or 0, "")
     return OutputError(f"cannot write {path}: {error.strerror or error}{advice}")
 
 

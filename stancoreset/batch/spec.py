@@ -21,6 +21,7 @@ from stancoreset.checks import (
     explain_absence,
     near_misses,
     shown,
+    suggest,
 )
 from stancoreset.engines import ENGINES, capabilities_of
 from stancoreset.errors import DataError, OptionError, StancoresetError
@@ -187,7 +188,9 @@ class _Reader:
         engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
         if not isinstance(engine, str) or engine not in ENGINES:
             raise self._error(
-                place, "engine", f"is {shown(engine)}, expected one of {_listed(ENGINES)}"
+                place,
+                "engine",
+                f"is {shown(engine)}, expected one of {_listed(ENGINES)}{suggest(engine, ENGINES)}",
             )
         self._plan(place, settings, options, engine)
         if obs is not None and not isinstance(obs, str):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stancoreset.checks import check_path
+from stancoreset.checks import check_choice, check_path
 from stancoreset.cli.pictures import save_picture
 from stancoreset.cli.posteriors import posteriors_at
 from stancoreset.errors import DataError, OptionError
@@ -97,8 +97,7 @@ def plot_run(
     axis, see `stancoreset.plots.plot_forest`. `data` and `columns` are for
     ``weights``: the full data, and two of its columns (``age``, ``X[2]``).
     """
-    if kind not in KINDS:
-        raise OptionError(f"kind is {kind!r}, expected one of {', '.join(KINDS)}")
+    check_choice("kind", kind, KINDS)
     output = check_path("output", output)
     _require_format(output)
     fit = load_fit(run)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from stancoreset.checks import check_ranges, is_number, near_misses, option, shown
+from stancoreset.checks import check_choice, check_ranges, is_number, near_misses, option, shown
 from stancoreset.engines.base import Capabilities, Float
 from stancoreset.engines.metric import DENSE_PARAMETERS
 from stancoreset.errors import OptionError
@@ -157,12 +157,9 @@ class NUTS:
         delta = self.adapt_delta
         if delta is not None and not (is_number(delta) and 0 < delta < 1):
             raise OptionError(f"adapt_delta is {shown(delta)}, expected a number between 0 and 1")
-        known = isinstance(self.metric, str) and self.metric in get_args(Metric)
-        if self.metric is not None and not known:
-            raise OptionError(
-                f"metric is {shown(self.metric)}, expected one of 'diag_e', 'dense_e', 'unit_e'; "
-                "its values cannot be given, NUTS on a coreset finds them in seconds"
-            )
+        if self.metric is not None:
+            values = "; its values cannot be given, NUTS on a coreset finds them in seconds"
+            check_choice("metric", self.metric, get_args(Metric), besides=values)
         if self.metric in ("diag", "dense"):
             object.__setattr__(self, "metric", f"{self.metric}_e")
         self._check_step_size()

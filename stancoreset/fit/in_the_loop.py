@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from stancoreset.checks import check_whole
+from stancoreset.checks import check_choice, check_whole
 from stancoreset.engines import BoundModel, Closing, Float, StanData
 from stancoreset.errors import EngineError, OptionError, ReferenceFitError, SolverError
 from stancoreset.program import Session
@@ -198,8 +198,7 @@ def draws_of(session: Session, checked: StanData, coreset: Coreset, count: int, 
 
 def check_options(method: str, options: Mapping[str, Any]) -> None:
     """Raise unless the method exists and knows the options."""
-    if method not in METHODS:
-        raise OptionError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
+    check_choice("method", method, METHODS)
     own = set(inspect.signature(METHODS[method]).parameters) - _GIVEN
     known = sorted(own | {"sampler", "subsample", "warmup", "transitions"})
     unknown = sorted(set(options) - set(known))
@@ -231,8 +230,7 @@ class EnginePosterior(Closing):
 
     def __post_init__(self) -> None:
         n_obs = self.full.n_obs
-        if self.sampler not in SAMPLERS:
-            raise OptionError(f"sampler is {self.sampler!r}, expected one of {', '.join(SAMPLERS)}")
+        check_choice("sampler", self.sampler, SAMPLERS)
         if self.subsample is not None and not 1 <= self.subsample <= n_obs:
             raise OptionError(
                 f"subsample is {self.subsample}, expected a number from 1 to {n_obs}, the rows of "

@@ -437,7 +437,11 @@ def test_a_certificate_of_earlier_versions_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"), [(errno.ENOSPC, "make room and repeat it"), (errno.EACCES, "denied$")]
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "make room and repeat it"),
+        (errno.EACCES, "denied; name a folder in which you may write$"),
+    ],
 )
 def test_a_full_disk_says_what_to_do(tmp_path, monkeypatch, number, advice):
     def full(_descriptor):

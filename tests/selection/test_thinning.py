@@ -421,7 +421,7 @@ X = curved_draws(50)
         (OptionError, "functions names 'mu'", {"size": 5, "functions": "moments+mu"}),
         (OptionError, "functions is", {"size": 5, "functions": []}),
         (OptionError, "functions is 3", {"size": 5, "functions": 3}),
-        (StancoresetError, "method='best'", {"size": 5, "method": "best"}),
+        (StancoresetError, "method is 'best'", {"size": 5, "method": "best"}),
         (DataError, "no parameter 'y'", {"size": 5, "var_names": ["y"]}),
     ],
 )

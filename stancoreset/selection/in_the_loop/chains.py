@@ -27,7 +27,7 @@ from time import perf_counter
 
 import numpy as np
 
-from stancoreset.checks import shown
+from stancoreset.checks import check_choice
 from stancoreset.errors import SolverError
 from stancoreset.selection.in_the_loop.base import (
     Columns,
@@ -121,8 +121,7 @@ def coreset_mcmc(
     updates = check_count(updates, "updates")
     hold = check_count(hold, "hold", 0)
     rate = check_positive(rate, "rate")
-    if not isinstance(update, str) or update not in STEPS:
-        raise SolverError(f"update={shown(update)}; expected one of {', '.join(map(repr, STEPS))}")
+    check_choice("update", update, STEPS, error=SolverError)
 
     rng = np.random.default_rng(seed)
     columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)

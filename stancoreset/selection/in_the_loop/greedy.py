@@ -15,7 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
-from stancoreset.checks import shown
+from stancoreset.checks import check_choice
 from stancoreset.errors import SolverError
 from stancoreset.selection.in_the_loop.base import (
     Columns,
@@ -110,8 +110,7 @@ def sparse_vi(
     steps = check_count(steps, "steps")
     polish = check_count(polish, "polish", 0)
     step_size = check_positive(step_size, "step_size")
-    if not isinstance(update, str) or update not in ("gradient", "newton", "paper"):
-        raise SolverError(f"update={shown(update)}; expected 'gradient', 'newton' or 'paper'")
+    check_choice("update", update, ("gradient", "newton", "paper"), error=SolverError)
 
     rng = np.random.default_rng(seed)
     columns: Columns = np.zeros(0, dtype=np.int64)

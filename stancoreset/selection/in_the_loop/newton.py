@@ -28,7 +28,7 @@ from time import perf_counter
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from stancoreset.checks import shown
+from stancoreset.checks import check_choice
 from stancoreset.errors import SolverError
 from stancoreset.selection.in_the_loop.base import (
     CoresetPosterior,
@@ -115,8 +115,7 @@ def quasi_newton(
     iterations = check_count(iterations, "iterations")
     share = check_positive(regularization, "regularization")
     searched = check_count(line_search, "line_search", 0)
-    if not isinstance(nonnegative, str) or nonnegative not in ("exact", "cut"):
-        raise SolverError(f"nonnegative={shown(nonnegative)}; expected 'exact' or 'cut'")
+    check_choice("nonnegative", nonnegative, ("exact", "cut"), error=SolverError)
 
     rng = np.random.default_rng(seed)
     columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from stancoreset.checks import check_text, explain_absence
+from stancoreset.checks import check_text, explain_absence, suggest
 from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax.parser import parse
@@ -153,7 +153,9 @@ def stan_model_path(name: str) -> Path:
     check_text("name", name, "the name of a ready Stan program")
     stem = name.removesuffix(".stan")
     if stem not in stan_model_names():
+        known = stan_model_names()
         raise ProgramError(
-            f"no ready Stan program {name!r}; expected one of {', '.join(stan_model_names())}"
+            f"no ready Stan program {name!r}; expected one of {', '.join(known)}"
+            f"{suggest(stem, known)}"
         )
     return _model_folder() / f"{stem}.stan"
