@@ -55,13 +55,12 @@ from stancoreset.limits import NOISE
 from stancoreset.posterior.arviz import with_normal_scores
 from stancoreset.posterior.digits import percent
 from stancoreset.posterior.importance import LEAST_DRAWS, smoothed_weights
+from stancoreset.posterior.rule import RULE
 from stancoreset.rows import Blocks
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Draws for each function of the shared coordinates, so that their noise is 1/20 of the variance.
-_DRAWS = 20
 # Fields of `Marginals` that hold for all coordinates.
 _SCALARS = (
     "average_shift",
@@ -162,7 +161,7 @@ class Marginals:
 
 def enough_draws(count: int, blocks: Blocks) -> bool:
     """Whether `count` draws suffice for means of groups given shared coordinates."""
-    return count >= max(LEAST_DRAWS, _DRAWS * (1 + len(blocks.shared)))
+    return count >= max(LEAST_DRAWS, RULE.draws_each * (1 + len(blocks.shared)))
 
 
 def marginals_of(
@@ -215,7 +214,7 @@ def marginals_of(
     theta = with_normal_scores(np.asarray(draws, dtype=np.float64)[None])[0][0]
     spread = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
     weighing = _Weighing((theta - theta.mean(axis=0)) / spread, blocks)
-    if count >= _DRAWS * (1 + wide):
+    if count >= RULE.draws_each * (1 + wide):
         found = weighing.by_group(shared, local, basis, local if sums is None else sums)
     else:
         found = weighing.alike(shared + local.sum(axis=1))
@@ -248,7 +247,7 @@ def _quadratic(gradients: Float, scaled: Float, blocks: Blocks) -> tuple[Float, 
         local[:, blocks.group[own[:, 0]]] = np.sum(along * (slopes[own] + 0.5 * bent), axis=2)
     together = blocks.shared
     along, wanted = scaled[:, together], gradients[:, together]
-    if len(scaled) >= _DRAWS * len(together):
+    if len(scaled) >= RULE.draws_each * len(together):
         bent = along @ _bends(along[:, None], wanted[:, None])[0]
     else:
         bent = along * np.mean(along * wanted, axis=0)
@@ -273,7 +272,7 @@ def _functions(shared: Float) -> Float:
     count, width = shared.shape
     linear = np.column_stack([np.ones(count), shared])
     first, second = np.triu_indices(width)
-    if count >= _DRAWS * (linear.shape[1] + len(first)):
+    if count >= RULE.draws_each * (linear.shape[1] + len(first)):
         linear = np.column_stack([linear, shared[:, first] * shared[:, second]])
     return np.asarray(np.linalg.qr(linear)[0])
 

@@ -46,6 +46,9 @@ class Rule:
         errors within which a change is known, so that more draws change no verdict. Of 3,362
         simulated sets of weights for which 250 draws leave no doubt, 1,000 draws certify 99 %, and
         all but one of those without rare jumps.
+    draws_each : int
+        Draws for each function of shared coordinates by which marginals are judged, so that their
+        noise is 1/20 of the variance.
     """
 
     efficiency: tuple[tuple[float, float], ...] = (
@@ -66,6 +69,7 @@ class Rule:
     light: float = 0.3
     known: int = 250
     surely: int = 3
+    draws_each: int = 20
 
     @property
     def promised(self) -> float:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, StanData
 from stancoreset.errors import IdentityError
-from stancoreset.limits import NOISE
+from stancoreset.limits import BLOCK, NOISE
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, BoundChunks, slices, without_priors
 from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, row_count, stan_rows
 
@@ -37,12 +37,11 @@ if TYPE_CHECKING:
 
 #: Largest difference between two log densities, relative to their magnitude, due to rounding.
 TOLERANCE = 10 * NOISE
-# Draws at which the two are compared; for rows on disk, enough that equal rows are looked for.
-_FEW, _FEW_STORED = 5, 10
-# Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text.
-_NUMBERS = 125_000
-# Numbers in all blocks that are kept after a few evaluations.
-_KEPT = 500_000
+# Draws at which the two are compared for rows on disk: enough that equal rows are looked for.
+_FEW_STORED = 10
+# Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text,
+# and numbers in all blocks that are kept after a few evaluations.
+_NUMBERS, _KEPT = BLOCK // 16, BLOCK // 4
 #: Rows in memory that the author's program evaluates where it must see all rows at once: loops over
 #: rows, which stanli reads one by one, take 0.05 ms for each of 20,000 rows and 0.1 ms for each of
 #: 200,000.
@@ -344,7 +343,7 @@ class WitnessedDensity:
         IdentityError is raised if our much cheaper evaluation differs from the author's program.
         """
         if self.comparison is None and self.second is not None:
-            self._of_engines = self.second(draws[_spread(len(draws), _FEW)])
+            self._of_engines = self.second(draws[_spread(len(draws))])
         if not self.decides:
             ours = self.full.log_likelihood(draws, tick) + self.full.log_prior(draws)
             if self.comparison is None:
@@ -356,7 +355,7 @@ class WitnessedDensity:
         if tick is not None:
             tick(len(draws))
         if self.comparison is None:
-            at = _spread(len(draws), _FEW)
+            at = _spread(len(draws))
             ours = self.full.log_density(draws[at])
             self._constant = _constant(ours, theirs[at])
             n_obs = self.witness.n_obs
@@ -378,7 +377,7 @@ class WitnessedDensity:
             assert self.full.kernel is not None  # rows on disk have one
             found = self.witness.compare(self.full.kernel, few)
         else:
-            at = _spread(len(draws), _FEW)
+            at = _spread(len(draws))
             few = draws[at]
             found = self.witness.compare(few, lambda data: self._on(data, few, ours[at]))
         self.comparison = found
@@ -403,7 +402,7 @@ class WitnessedDensity:
             return own.briefly(draws) + own.log_prior(draws)
 
 
-def _spread(length: int, count: int) -> NDArray[np.int64]:
+def _spread(length: int, count: int = 5) -> NDArray[np.int64]:
     """Positions of `count` draws, from the first to the last."""
     return np.unique(np.linspace(0, length - 1, min(count, length)).astype(np.int64))
 

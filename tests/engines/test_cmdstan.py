@@ -159,7 +159,7 @@ def test_log_likelihoods_of_rows_in_chunks(model, data, running, monkeypatch):
     with pool:
         np.testing.assert_allclose(pool.log_lik(draws), expected[:, rows], rtol=1e-12)
     assert running.most == 2
-    monkeypatch.setattr("stancoreset.rows.log_lik._AT_ONCE", 12_000)
+    monkeypatch.setattr("stancoreset.rows.log_lik.BLOCK", 12_000)
     runs = list(model._session.row_log_lik(data, draws))
     assert len(runs) == 9
     for rows, values in runs:

@@ -167,7 +167,7 @@ def test_types_of_a_csv_file_are_those_of_all_its_rows(tmp_path, monkeypatch):
     """A column may begin with whole numbers and go on with text: its categories are texts then."""
     from stancoreset.stan.data import tables
 
-    monkeypatch.setattr(tables, "_CSV_ROWS", 2)
+    monkeypatch.setattr(tables._csv_types.__wrapped__, "__defaults__", (2,))
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n1,1,true\n2,2,false\n3.5,x,true\n")
     file = TableFile(path)

@@ -46,8 +46,6 @@ Places: TypeAlias = "slice | NDArray[np.int64]"
 PARTS = ("moments", "quantiles", "kernel")
 #: Largest number of functions of each kind; beyond it, that many are drawn at random.
 MOST = 1_000
-# Draws that determine quantiles and correlations.
-_SAMPLE = 20_000
 #: Probabilities of the quantiles.
 _LEVELS = np.arange(1, 20) / 20
 
@@ -84,8 +82,11 @@ class Standardised:
         """u of some draws."""
         return (self.draws[places] - self.mean) / self.sd
 
-    def sample(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Positions of at most `count` draws, in proportion to their weights."""
+    def sample(self, rng: np.random.Generator, count: int = 20_000) -> NDArray[np.int64]:
+        """Positions of at most `count` draws, in proportion to their weights.
+
+        As many as by default determine quantiles and correlations.
+        """
         if len(self.weights) <= count and np.ptp(self.weights) == 0:
             return np.arange(len(self.weights))
         return np.sort(rng.choice(len(self.weights), count, p=self.weights)).astype(np.int64)
@@ -236,7 +237,7 @@ def _scaled(
     blocks: Sequence[_Block], standard: Standardised, rng: np.random.Generator
 ) -> list[tuple[_Block, float]]:
     """The blocks that vary, each with the scale that gives all the same spread."""
-    places = standard.sample(4_000, rng)
+    places = standard.sample(rng, 4_000)
     u = np.ascontiguousarray(standard.at(places).T, dtype=np.float32)
     spreads = [float(np.var(block(u, places), axis=1).sum()) for block in blocks]
     varying = [
@@ -266,14 +267,14 @@ def _indicators(standard: Standardised, rng: np.random.Generator) -> _Indicators
     column, level = np.divmod(cells, len(_LEVELS))
     chosen, within = np.unique(column, return_inverse=True)
     chosen = standard.varying[chosen]
-    u = standard.at(standard.sample(_SAMPLE, rng))[:, chosen]
+    u = standard.at(standard.sample(rng))[:, chosen]
     thresholds = np.quantile(u, _LEVELS, axis=0)[level, within]
     return _Indicators(chosen[within], thresholds.astype(np.float32))
 
 
 def _fourier(standard: Standardised, rng: np.random.Generator) -> _Fourier:
     whiten = _whitening(standard, rng)
-    distances = pdist(standard.at(standard.sample(1_000, rng)) @ whiten)
+    distances = pdist(standard.at(standard.sample(rng, 1_000)) @ whiten)
     apart = distances[distances > 0]
     length = float(np.median(apart)) if len(apart) else 1.0
     frequencies = rng.standard_normal((MOST, whiten.shape[1])) @ whiten.T / length
@@ -292,7 +293,7 @@ def _whitening(standard: Standardised, rng: np.random.Generator, most: int = 500
     chosen[varying, np.arange(count)] = 1.0
     if count > most:
         return chosen
-    places = standard.sample(_SAMPLE, rng)
+    places = standard.sample(rng)
     u = standard.at(places)[:, varying]
     share = count / (count + len(places))
     values, vectors = eigh((1.0 - share) * (u.T @ u) / len(u) + share * np.eye(count))
