@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from stancoreset.checks import as_numbers, check_number
 from stancoreset.errors import DataError
 
+__all__ = ["gaussian_fisher", "gaussian_kl", "mmd", "moments", "wasserstein"]
+
 Float = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
