@@ -599,6 +599,7 @@ def cases(world: Mapping[str, Any]) -> dict[str, Case]:
                 "unvisited": either(number(-1e300), lambda v: isinstance(v, float)),
                 "moved": nothing,
                 "against": lambda v: isinstance(v, str),
+                "stopped": lambda v: isinstance(v, str),
                 "witness": lambda v: isinstance(v, str),
                 "disagreement": lambda v: isinstance(v, str),
                 "monte_carlo": nothing,
