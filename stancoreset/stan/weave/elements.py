@@ -15,6 +15,7 @@ from stancoreset.stan.weave.library import FILLED, UNARY, density, density_of
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
 }  # fmt: skip
+DOTTED = {"*": ".*", "/": "./", "^": ".^"}
 #: Operators that combine containers entry by entry, as they combine numbers.
 _BY_ENTRY = {"+": "+", "-": "-", ".*": "*", "./": "/", ".^": "^"}
 
@@ -291,3 +292,27 @@ def cut(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
 
     one: n.Expr = n.transform(e, change)
     return one
+
+
+# ---- all entries at once ---------------------------------------------------------------------
+
+
+def by_entry(a: n.Expr, op: str, b: n.Expr) -> n.Expr:
+    """``a op b`` of numbers, or of the entries of vectors."""
+    both = a.type.rank and b.type.rank
+    dotted = op == "^" or (both and op in DOTTED) or (op == "/" and b.type.rank)
+    kind = n.VECTOR if a.type.rank or b.type.rank else n.REAL
+    return n.Binary(a, DOTTED[op] if dotted else op, b, type=kind)
+
+
+def as_vector(e: n.Expr) -> n.Expr:
+    """A container of one dimension as a vector."""
+    if e.type == n.ROW_VECTOR:
+        return n.Transpose(e, type=n.VECTOR)
+    return e if e.type == n.VECTOR else n.call("to_vector", e, kind=n.VECTOR)
+
+
+def upright(e: n.Expr) -> n.Expr:
+    """A factor of an inner product, as a row or as a column."""
+    e = bare(e)
+    return upright(e.arg) if isinstance(e, n.Transpose) else e
