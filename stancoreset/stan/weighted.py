@@ -150,7 +150,8 @@ class WeightedProgram:
             if all(isinstance(raw.get(size), int | np.integer) for size in sizes):
                 raw.setdefault(name, math.prod(int(raw[size]) for size in sizes))
         self._require_one_count(raw)
-        given = check_data(_Given(self.program.data, {self.weights, *self.frozen}), raw)
+        asked = [d for d in self.program.data if d.name not in {self.weights, *self.frozen}]
+        given = check_data(n.Program(data=tuple(asked)), raw)
         n_obs = self.n_obs(given)
         if n_obs < 1:
             raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
@@ -386,18 +387,6 @@ class WeightedProgram:
                 "expected a finite number >= 0"
             )
         return array
-
-
-@dataclass(frozen=True)
-class _Given:
-    """A data block without the variables that users need not give."""
-
-    declarations: tuple[n.Decl, ...]
-    computed: Set[str]
-
-    @property
-    def data(self) -> tuple[n.Decl, ...]:
-        return tuple(d for d in self.declarations if d.name not in self.computed)
 
 
 def _computed(size: n.Expr, raw: Mapping[str, Any]) -> int | None:

@@ -136,10 +136,10 @@ class TableFile:
             kept = {name: types[name] for name in wanted}
             yield from pd.read_csv(self.path, usecols=wanted, dtype=cast(Any, kept), chunksize=rows)
 
-    def csv_types(self) -> Mapping[str, str]:
-        """Type of each column of a CSV file, found by reading all rows once."""
+    def csv_types(self, rows: int = 262_144) -> Mapping[str, str]:
+        """Type of each column of a CSV file, found by reading all rows once, so many at a time."""
         about = os.stat(self.path)
-        return _csv_types(self.path, about.st_mtime_ns, about.st_size)
+        return _csv_types(self.path, about.st_mtime_ns, about.st_size, rows)
 
 
 @contextmanager
@@ -193,8 +193,8 @@ def _csv_names(path: Path) -> list[Any]:
 
 
 @lru_cache(maxsize=256)
-def _csv_types(path: Path, changed: int, size: int, rows: int = 262_144) -> Mapping[str, str]:
-    """The narrowest type of each column that holds all of its rows; so many are read at once."""
+def _csv_types(path: Path, changed: int, size: int, rows: int) -> Mapping[str, str]:
+    """The narrowest type of each column that holds all of its rows."""
     import pandas as pd
 
     require_different(_csv_names(path), path)

@@ -76,7 +76,8 @@ def numbers_of_rows(v: n.Var, size: n.Expr, least: n.Expr, line: int = 0) -> n.D
 
     Where rows have several numbers, or none and `least` is 1, the declared bound names the row.
     """
-    bounds, zeros = n.Constraint("bounds", lower=least), n.call("rep_array", n.ZERO, size)
+    bounds = n.Constraint("bounds", lower=least)
+    zeros = n.call("rep_array", n.ZERO, size, kind=n.INTS)
     return n.Decl(v.name, n.SizedType("int", array=(size,)), bounds, zeros, line=line)
 
 

@@ -34,9 +34,9 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import addends
 from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, Rewriter, need
+from stancoreset.stan.weave.elements import at
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import density, suffix
-from stancoreset.stan.weave.per_row import at
 from stancoreset.stan.weave.pieces import refuse
 from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.separate import Flow

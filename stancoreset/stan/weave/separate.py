@@ -44,10 +44,10 @@ from stancoreset.stan.weave.domain import (
     row,
 )
 from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.elements import at, total
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.inlining import called
 from stancoreset.stan.weave.library import normalised_name
-from stancoreset.stan.weave.per_row import at, total
 from stancoreset.stan.weave.pieces import Pieces, because, refuse
 from stancoreset.stan.weave.proven import Piece, Proven
 from stancoreset.stan.weave.sampling import ADDING, density_call, increment, is_unnormalised

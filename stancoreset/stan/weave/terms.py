@@ -14,9 +14,9 @@ from stancoreset.stan.syntax import Names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import Part, closed_form, joint_form
+from stancoreset.stan.weave.elements import at, cut, is_plain
 from stancoreset.stan.weave.expressions import Rows, matrix_of
 from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
-from stancoreset.stan.weave.per_row import at, cut, is_plain
 from stancoreset.stan.weave.pieces import scaled
 from stancoreset.stan.weave.proven import Piece, Statements
 from stancoreset.stan.weave.sampling import truncated

@@ -28,11 +28,11 @@ from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.counts import declared
 from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
+from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.library import UNARY, suffix
 
 _VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
-_DOTTED = {"*": ".*", "/": "./", "^": ".^"}
 
 
 def vectorise(draft: Draft) -> Draft:
@@ -170,7 +170,7 @@ class _Lift:
             return e
         v = self.picked(e)
         if v is not None:
-            return _as_vector(v)
+            return as_vector(v)
         match e:
             case n.Var(name=name) if name in self.local:
                 return n.Var(name, type=n.VECTOR)
@@ -196,11 +196,8 @@ class _Lift:
     def binary(self, e: n.Binary) -> n.Expr:
         whole = e.op == "/" and e.left.type.base == e.right.type.base == "int"
         # a quotient of integers drops its remainder
-        need(not whole and e.op in ("+", "-", *_DOTTED))
-        a, b = self.entry(e.left), self.entry(e.right)
-        both = a.type.rank and b.type.rank
-        dotted = e.op == "^" or (both and e.op in _DOTTED) or (e.op == "/" and b.type.rank)
-        return n.Binary(a, _DOTTED[e.op] if dotted else e.op, b, type=n.VECTOR)
+        need(not whole and e.op in ("+", "-", *DOTTED))
+        return by_entry(self.entry(e.left), e.op, self.entry(e.right))
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
         """``X[n] * b`` → ``X * b``"""
@@ -223,7 +220,7 @@ class _Lift:
 
     def product_by_group(self, a: n.Expr, b: n.Expr) -> n.Expr | None:
         """``X[n] * b[g[n]]`` → ``m``, and before it ``m += X[:, k] .* b[g, k]`` for all k."""
-        match _untransposed(a), _untransposed(b):
+        match upright(a), upright(b):
             case (
                 n.Index(base=n.Var() as x, indices=(row, *rest)),
                 n.Index(base=n.Var() as v, indices=(n.Single(index), *others)),
@@ -266,17 +263,4 @@ class _Lift:
         if group is None or dep.kind != "free":
             raise DoesNotApplyError
         kind = n.VECTOR if matrix else n.Type("real", 1) if rest else base.type
-        return _as_vector(n.Index(base, (n.Single(group), *rest), type=kind))
-
-
-def _as_vector(e: n.Expr) -> n.Expr:
-    """A container of one dimension as a vector."""
-    if e.type.base == "row_vector":
-        return n.Transpose(e, type=n.VECTOR)
-    return e if e.type == n.VECTOR else n.call("to_vector", e, kind=n.VECTOR)
-
-
-def _untransposed(e: n.Expr) -> n.Expr:
-    """A factor of an inner product, as a row or as a column."""
-    e = bare(e)
-    return _untransposed(e.arg) if isinstance(e, n.Transpose) else e
+        return as_vector(n.Index(base, (n.Single(group), *rest), type=kind))

@@ -52,9 +52,8 @@ from stancoreset.stan.weave.local_numbers import without_local_numbers
 from stancoreset.stan.weave.numbers import with_numbers_as_data
 from stancoreset.stan.weave.one_row import one_row
 from stancoreset.stan.weave.one_table import in_one_table
-from stancoreset.stan.weave.own_scratch import with_own_scratch
+from stancoreset.stan.weave.own_states import with_own_scratch, with_positions_found
 from stancoreset.stan.weave.places import with_values_at_their_places
-from stancoreset.stan.weave.positions import with_positions_found
 from stancoreset.stan.weave.products import with_products_by_row
 from stancoreset.stan.weave.reach import reach
 from stancoreset.stan.weave.row_counts import with_row_counts_summed

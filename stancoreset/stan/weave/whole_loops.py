@@ -29,10 +29,9 @@ from stancoreset.stan.syntax import Names, bare, body_of, declarations, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import closed_form
-from stancoreset.stan.weave.draft import DoesNotApplyError
+from stancoreset.stan.weave.draft import DoesNotApplyError, need
+from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.library import UNARY, suffix
-
-__all__ = ["with_whole_loops"]
 
 # Functions that are finite for all finite arguments, but for overflow, and for poles of lgamma
 # that no density meets.
@@ -43,7 +42,6 @@ _TOTAL = (
 _FINITE = frozenset(_TOTAL.split())
 # Functions of two arguments in closed forms of densities.
 _PAIRS = frozenset(("lbeta", "lchoose", "lmultiply"))
-_DOTTED = {"*": ".*", "/": "./", "^": ".^"}
 _ELEMENTWISE = UNARY - {"step", "to_int", "minus_abs"}
 _SCALARS = (n.REAL, n.INT)
 
@@ -142,8 +140,7 @@ class _Loop:
         outside = {d.name for d in self.program.known}
         # A name that means several things is not worth telling apart.
         seen = [d.name for d in declarations((body,))] + [*loops, self.loop.name]
-        if len({*seen}) < len(seen) or {*seen} & outside:
-            raise DoesNotApplyError
+        need(len({*seen}) == len(seen) and not {*seen} & outside)
         self.outside = outside
         self.known = outside | {self.loop.name} | loops | self._known_locals(loops)
         everywhere = [
@@ -198,8 +195,7 @@ class _Loop:
                 self.by_row.append(s)
                 return []
             case n.Decl(value=value, constraint=constraint):
-                if s.type != n.REAL or constraint.kind != "none":
-                    raise DoesNotApplyError
+                need(s.type == n.REAL and constraint.kind == "none")
                 e = n.ZERO if value is None else self.entry(value, place)
                 e = e if e.type.rank else n.call("rep_vector", e, self.count, kind=n.VECTOR)
                 return [replace(s, size=n.SizedType("vector", sizes=(self.count,)), value=e)]
@@ -226,17 +222,15 @@ class _Loop:
         if name not in self.own:  # a sum over rows, unless a row reads it
             read = [v for v in n.find_all(self.loop, n.Var) if v.name == name]
             written = [a for a in n.find_all(self.loop, n.Assign) if text(bare(a.target)) == name]
-            if s.op != "+=" or len(read) > len(written):
-                raise DoesNotApplyError
+            need(s.op == "+=" and len(read) <= len(written))
             return [replace(s, value=self.total(self.entry(s.value, place), place))]
         e, v = self.entry(s.value, place), n.Var(name, type=n.VECTOR)
-        if s.op not in ("=", "+=", "-="):
-            raise DoesNotApplyError
+        need(s.op in ("=", "+=", "-="))
         if place.chosen is not None:
             e = _times(place.chosen, e)
             if s.op == "=":
-                others = _binary(n.ONE, "-", place.chosen)
-                e = _binary(e, "+", _times(others, v))
+                others = by_entry(n.ONE, "-", place.chosen)
+                e = by_entry(e, "+", _times(others, v))
         elif s.op == "=" and not e.type.rank:
             e = n.call("rep_vector", e, self.count, kind=n.VECTOR)
         return [replace(s, target=v, value=e)]
@@ -250,8 +244,7 @@ class _Loop:
         return n.call("dot_product", place.chosen, e)
 
     def branches(self, s: n.If, place: _Place) -> list[n.Stmt]:
-        if not self.is_known(s.condition):
-            raise DoesNotApplyError
+        need(self.is_known(s.condition))
         found: list[n.Stmt] = []
         rows: list[n.Block | None] = []
         for branch in (s.yes, s.no):
@@ -279,10 +272,8 @@ class _Loop:
 
     def inner_loop(self, s: n.For, place: _Place) -> list[n.Stmt]:
         """A loop of each row, as many times for all rows."""
-        if text(bare(s.lower)) != "1" or not names_in(s.upper) <= self.outside:
-            raise DoesNotApplyError
-        if not _is_computed(s.upper) or s.name in self.program.integers:
-            raise DoesNotApplyError
+        need(text(bare(s.lower)) == "1" and names_in(s.upper) <= self.outside)
+        need(_is_computed(s.upper) and s.name not in self.program.integers)
         kept, self.by_row = self.by_row, []
         new = self.whole(body_of(s.body), replace(place, loops=(*place.loops, s)))
         mine, self.by_row = self.by_row, kept
@@ -327,13 +318,11 @@ class _Loop:
 
     def entry(self, e: n.Expr, place: _Place) -> n.Expr:
         """The vector of all rows of a scalar; what all rows share stays a scalar."""
-        if e.type not in _SCALARS or not _is_computed(e):
-            raise DoesNotApplyError
+        need(e.type in _SCALARS and _is_computed(e))
         if self.is_known(e) and not self.is_shared(e):
             return self.column(e, place)
         if self.is_shared(e):
-            if place.chosen is not None and _may_fail(e):
-                raise DoesNotApplyError
+            need(place.chosen is None or not _may_fail(e))
             return e
         match e:
             case n.Paren(arg=arg):
@@ -376,20 +365,18 @@ class _Loop:
     def binary(self, e: n.Binary, place: _Place) -> n.Expr:
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
             return self.product(e.left, e.right)
-        if e.op not in ("+", "-", *_DOTTED):
-            raise DoesNotApplyError
+        need(e.op in ("+", "-", *DOTTED))
         if place.chosen is not None and (
             e.op == "^" or (e.op == "/" and not self.is_shared(e.right))
         ):
             raise DoesNotApplyError
-        return _binary(self.entry(e.left, place), e.op, self.entry(e.right, place))
+        return by_entry(self.entry(e.left, place), e.op, self.entry(e.right, place))
 
     def call(self, e: n.Call, place: _Place) -> n.Expr:
         name, kind = suffix(e.name)
         if kind in ("_lpdf", "_lpmf"):
             return self.density(name, e.args, place)
-        if place.chosen is not None and e.name not in _FINITE:
-            raise DoesNotApplyError
+        need(place.chosen is None or e.name in _FINITE)
         match e:
             case n.Call(name="dot_product", args=(a, b)):
                 return self.product(a, b)
@@ -401,7 +388,7 @@ class _Loop:
                 logs = n.call("log", p), n.call("log1m", p)
                 pair = self.entry(a, place), self.entry(b, place)
                 added = (
-                    _binary(x, "+", y if y.type.rank else _repeated(y, self.count))
+                    by_entry(x, "+", y if y.type.rank else _repeated(y, self.count))
                     for x, y in zip(logs, pair, strict=True)
                 )
                 return n.call("log_sum_exp", *added, kind=n.VECTOR)
@@ -414,8 +401,7 @@ class _Loop:
 
     def density(self, name: str, args: tuple[n.Expr, ...], place: _Place) -> n.Expr:
         """The log densities of all rows, term by term: those of data alone are known."""
-        if any(a.type not in _SCALARS for a in args):
-            raise DoesNotApplyError
+        need(all(a.type in _SCALARS for a in args))
         found: n.Expr | None = None
         for part in closed_form(name, args):
             e = part.value if part.data is None else n.times(part.data, part.value)
@@ -423,14 +409,14 @@ class _Loop:
                 factor = n.literal(part.factor) if isinstance(part.factor, str) else part.factor
                 e = n.Unary("-", e, type=e.type) if part.factor == "-1" else n.times(factor, e)
             term = self.entry(e, place)
-            found = term if found is None else _binary(found, "+", term)
+            found = term if found is None else by_entry(found, "+", term)
         if found is None:
             raise DoesNotApplyError
         return found
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
         """``X[i] * b`` → ``X * b``"""
-        a, b = _upright(a), _upright(b)
+        a, b = upright(a), upright(b)
         if self.is_shared(a):
             a, b = b, a
         match a:
@@ -452,9 +438,9 @@ class _Loop:
         if index.type != n.INT or not self.is_known(index):
             raise DoesNotApplyError
         if self.is_row(index) and self.has_rows(base.name):
-            return _as_vector(base)
+            return as_vector(base)
         gathered = n.Index(base, (n.Single(self.numbers(index, place)),), type=base.type)
-        return _as_vector(gathered)
+        return as_vector(gathered)
 
     def numbers(self, index: n.Expr, place: _Place) -> n.Expr:
         """The array of all rows' numbers of an element."""
@@ -486,28 +472,9 @@ def _stem(e: n.Expr) -> str:
     return f"{first}_of" if first.isidentifier() else "known"
 
 
-def _upright(e: n.Expr) -> n.Expr:
-    """A factor of an inner product, as a row or as a column."""
-    e = bare(e)
-    return _upright(e.arg) if isinstance(e, n.Transpose) else e
-
-
-def _as_vector(e: n.Expr) -> n.Expr:
-    if e.type == n.ROW_VECTOR:
-        return n.Transpose(e, type=n.VECTOR)
-    return e if e.type == n.VECTOR else n.call("to_vector", e, kind=n.VECTOR)
-
-
 def _repeated(e: n.Expr, count: n.Expr) -> n.Expr:
     return n.call("rep_vector", e, count, kind=n.VECTOR)
 
 
-def _binary(a: n.Expr, op: str, b: n.Expr) -> n.Expr:
-    both = a.type.rank and b.type.rank
-    dotted = op == "^" or (both and op in _DOTTED) or (op == "/" and b.type.rank)
-    kind = n.VECTOR if a.type.rank or b.type.rank else n.REAL
-    return n.Binary(a, _DOTTED[op] if dotted else op, b, type=kind)
-
-
 def _times(a: n.Expr, b: n.Expr) -> n.Expr:
-    return _binary(a, "*", b)
+    return by_entry(a, "*", b)
