@@ -623,6 +623,7 @@ def test_the_number_of_observations_may_be_computed():
     data = {"J": 3, "n": [4, 2, 5], "y": rng.normal(size=11), "g": np.repeat([1, 2, 3], [4, 2, 5])}
     with sc.CoresetModel(stan_code=RAGGED, engine="stanli") as model:
         assert (model.program.obs, set(model.program.rows)) == ("N", {"y", "g"})
+        assert sc.CoresetModel(stan_code=RAGGED, obs="y", engine="stanli").program.obs == "N"
         table = model.identities(data)
         assert table.passed.all(), table
         with pytest.raises(DataError, match=r"'y' has shape \(10,\); expected \(11,\)"):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from time import monotonic
+from time import thread_time
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names, counted_to, declarations, first_sizes, times_assigned
@@ -105,7 +105,8 @@ class Draft:
     rows : mapping of str to int
         Variables with one entry per row, and the axis.
     until : float
-        When the search for a weighted program ends, by `time.monotonic`.
+        When the search for a weighted program ends, by `time.thread_time`: how busy the machine is
+        does not change what is found.
     """
 
     program: n.Program
@@ -203,7 +204,7 @@ Pass = Callable[[Draft], Draft]
 def through(passes: Iterable[Pass], draft: Draft) -> Draft:
     """Run a chain of passes on a draft; each may raise a `WeaveError`."""
     for step in passes:
-        if monotonic() > draft.until:
+        if thread_time() > draft.until:
             raise OutOfTimeError(
                 0,
                 "the program is too large for its rows to be told apart in time; name the integer "

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, combinations
 from pathlib import Path
-from time import monotonic
+from time import thread_time
 
 from stancoreset.errors import StancoresetError, WeaveError
 from stancoreset.stan.syntax import declarations, expression, parse
@@ -195,7 +195,7 @@ def weave(
     filename : str, optional
         Name used in Stan's messages.
     seconds : float, optional
-        For which readings are tried.
+        Processor time for which readings are tried.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def weave(
     """
     if isinstance(program, str):
         program = parse(program, include_paths=include_paths, filename=filename)
-    draft = Draft(program, until=monotonic() + seconds)
+    draft = Draft(program, until=thread_time() + seconds)
     try:
         return _found(draft, obs)
     except StancoresetError:
@@ -303,6 +303,8 @@ def _named(draft: Draft, obs: str | None, search: Search) -> Draft:
     outcome = next((d for d in program.data if d.name == obs and len(d.size.dims) == 1), None)
     if outcome is not None:  # its entries
         obs = expression(outcome.size.dims[0])
+        if not obs.isidentifier():  # their number is computed, and found by itself
+            return draft
     if "," not in obs:
         return replace(draft, counts=(obs,))
     names = tuple(name.strip() for name in obs.split(","))
