@@ -127,6 +127,7 @@ _UNABLE = re.compile("unsupported|^mir: |must be int data|an op holds|needs a no
 _LACKING = {
     "JacobianPE": "`jacobian +=`",
     "STuple": "tuples",
+    "TupleProjection": "tuples",
     "StochasticRow": "row_stochastic_matrix",
     "StochasticColumn": "column_stochastic_matrix",
 }

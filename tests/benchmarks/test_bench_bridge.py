@@ -25,8 +25,6 @@ from pairs.cases import PAIRS
 from stancoreset.engines import resolve_engine
 from stancoreset.stan import StanProgram
 
-pytestmark = [pytest.mark.cmdstan, pytest.mark.slow]
-
 
 def seconds(evaluate: Callable[[], object], least: float = 1.0) -> float:
     """Processor seconds of a call, the least of two means."""
