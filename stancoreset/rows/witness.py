@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 TOLERANCE = 10 * NOISE
 # Draws at which the two are compared for rows on disk: enough that equal rows are looked for.
 _FEW_STORED = 10
-# Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text,
-# and numbers in all blocks that are kept after a few evaluations.
-_NUMBERS, _KEPT = BLOCK // 16, BLOCK // 4
+# Numbers in a block of rows, of which Stan needs some 300 bytes for each while it reads their text.
+_NUMBERS = BLOCK // 16
 #: Rows in memory that the author's program evaluates where it must see all rows at once: loops over
 #: rows, which stanli reads one by one, take 0.05 ms for each of 20,000 rows and 0.1 ms for each of
 #: 200,000.
@@ -105,7 +104,6 @@ class Witness:
         numbers = sum(np.size(data[name]) for name in weighted.rows)
         few = max(-(-numbers // _NUMBERS), -(-self.n_obs // MAX_ROWS_PER_CHUNK))
         wanted = 1 if whole else max(blocks, few)
-        self._keeps = numbers <= _KEPT
         self._cuts = slices(self.n_obs, min(wanted, self.n_obs))
         share = max(1, threads // len(self._cuts))
         self._few = BoundChunks(self._bind_density, self._cuts, threads, 1)
@@ -114,14 +112,11 @@ class Witness:
     def log_density(self, draws: Float) -> Float:
         """Log posterior density of the author's program, up to a constant: (S, P) → (S,).
 
-        Large data are read again for every few draws: Stan's copies of ten million numbers fill a
-        gigabyte, or five where it reads rows in a loop, and a fit asks only twice.
+        The data are read again for every few draws: Stan's copies of ten million numbers fill a
+        gigabyte, or twenty where it reads rows in a loop, and a fit asks only twice.
         """
         if len(draws) > _FEW_STORED:
-            self._few.close()
             total, count = self._many.sums("log_density", draws)
-        elif self._keeps:
-            total, count = self._few.sums("log_density", draws)
         else:
             total, count = self._few.briefly(draws)
         return _without_priors(total, count - 1, self.prior, draws)
@@ -148,7 +143,7 @@ class Witness:
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
-        for part in (self._few, self._many, self.prior):
+        for part in (self._many, self.prior):
             part.close()
 
 

@@ -278,7 +278,6 @@ class TestWitness:
 
         monkeypatch.setattr(StanliCompiled, "bind_density", opening)
         monkeypatch.setattr(witness_room, "_NUMBERS", 100)
-        monkeypatch.setattr(witness_room, "_KEPT", 100)
         session, data = _session(NORMAL, threads=2), _normal()
         points = np.random.default_rng(2).normal(size=(4, 3)) * 0.3
         found = session.witness(session.program.check(data)).log_density(points)
