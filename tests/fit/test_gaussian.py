@@ -174,15 +174,21 @@ def test_transformed_parameters_come_with_the_draws():
 @pytest.mark.fit
 @pytest.mark.slow
 def test_a_posterior_that_is_far_from_a_gaussian_is_rejected():
-    """Neal's funnel: no reference of this kind is near, and the report says what is."""
+    """Neal's funnel: no Gaussian is near, and the report says what is; the collapsed sampler is."""
     code = """
     data { int N; vector[N] y; }
     parameters { real v; vector[6] x; }
     model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); y ~ normal(x[1], 50); }"""
     model = sc.CoresetModel(stan_code=code, engine="stanli")
-    fit = model.fit({"N": 20, "y": np.ones(20)}, method="gaussian", seed=reseeded(1), max_rounds=2)
+    data, options = {"N": 20, "y": np.ones(20)}, {"method": "gaussian", "seed": reseeded(1)}
+    fit = model.fit(data, **options, reference="gaussian_vi", max_rounds=1)
     assert fit.certificate.verdict == "rejected"
     assert "A Gaussian is not near enough" in fit.markdown()
+    fit = model.fit(data, **options)
+    assert fit.way.sampler == "independent draws"
+    v = arviz.variables_of(fit.posterior)["v"]
+    assert abs(v.mean()) < 0.5  # rows hardly know x[1], so that v keeps its prior
+    assert abs(v.std() / 3 - 1) < 0.15
 
 
 # Bad input -------------------------------------------------------------------------------
