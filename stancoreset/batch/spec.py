@@ -207,7 +207,14 @@ class _Reader:
         data, columns = self._rows(place, values["data"], values.get("columns"))
         limits = self._limits(place, values)
         base = Job(
-            *("", model, data, engine, obs, {**settings, **options}, columns, thinned),
+            "",
+            model,
+            data,
+            engine,
+            obs,
+            {**settings, **options},
+            columns,
+            thinned,
             limits=limits,
         )
         whole = full_job(base) if full else None

@@ -25,6 +25,7 @@ from stancoreset.policy import Policy
 from stancoreset.program import Session, held_once, of_psi
 from stancoreset.reference import (
     MOST_HYPERPARAMETERS,
+    SETTLED,
     CollapsedDraws,
     Conditional,
     GaussianFit,
@@ -54,7 +55,6 @@ from stancoreset.rows import (
 from stancoreset.selection import PAIRS, Coreset, Expansion
 
 __all__ = [
-    "COLLAPSED",
     "collapsed_reference",
     "draws_without_chains",
     "quadratic_of_likelihood",
@@ -62,8 +62,6 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-#: The method of references that consist of independent draws of prior × quadratic.
-COLLAPSED = "settled"
 # Largest whitened slope at the end of a climb, its iterations, and those before in no units.
 _SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
 # Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
@@ -367,7 +365,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     if len(more):
         known = np.concatenate([known, finite_log_likelihood(whole, more)])
     known = known - held_once(search.session, search.checked, full, whole, draws, known)
-    return of_evaluated(full, draws, known, COLLAPSED, search.seed)
+    return of_evaluated(full, draws, known, SETTLED, search.seed)
 
 
 @contextmanager

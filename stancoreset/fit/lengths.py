@@ -28,6 +28,9 @@ from stancoreset.posterior import arviz
 
 __all__ = ["length_ratio", "lengthened", "lengthening", "max_kept_ratio", "max_lengthening"]
 
+# Draws that are kept however many values they have: as many as chains have by default.
+_KEPT = NUTS().chains * NUTS().draws
+
 
 def max_lengthening(transitions: float, policy: Policy) -> float:
     """The largest factor by which chains of so many transitions, all together, may grow."""
@@ -73,7 +76,7 @@ def max_kept_ratio(posterior: Any, policy: Policy, draws: int | None = None) -> 
     own = next((v.shape[0] * v.shape[1] for v in variables), policy.most_transitions)
     draws = own if draws is None else draws
     numbers = max(1.0, sum(v.size for v in variables) * draws / own)
-    most = max(policy.most_numbers / numbers, NUTS().chains * NUTS().draws / draws)
+    most = max(policy.most_numbers / numbers, _KEPT / draws)
     return max(1.0, min(policy.most_transitions / draws, most))
 
 

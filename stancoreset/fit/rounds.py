@@ -230,7 +230,11 @@ class Rounds:
         with pipeline.stages("quantities"):
             session.release_rows()  # all of which are bound once more
             return with_quantities(
-                *(posterior, original, engine, checked, names),
+                posterior,
+                original,
+                engine,
+                checked,
+                names,
                 obs=obs,
                 seed=asked.seed,
                 labels=pipeline.labels,

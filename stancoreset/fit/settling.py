@@ -38,6 +38,7 @@ from stancoreset.program import (
     of_psi,
 )
 from stancoreset.reference import (
+    SETTLED,
     Reference,
     finite_log_likelihood,
     fit_reference,
@@ -50,12 +51,9 @@ from stancoreset.reference import (
 from stancoreset.rows import FullData
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["SETTLED", "Settling", "iterations_of"]
+__all__ = ["Settling", "iterations_of"]
 
 _log = logging.getLogger(__name__)
-
-#: The method of references that consist of draws from prior times quadratic.
-SETTLED = "settled"
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,15 @@ class Settling:
                 near = replace(near, unsettled=found.unsettled, elsewhere=found.elsewhere)
                 return near if stand_for_themselves(self.full, near, self.policy) else found
         return found
+
+    def without_chains(self, fit: Callable[[], Reference]) -> Reference:
+        """Independent draws, or the reference that `fit` makes, with the reason why not."""
+        if not self.may_collapse:
+            return fit()
+        try:
+            return self.collapsed()
+        except StancoresetError as error:
+            return replace(fit(), unsettled=_clause(error))
 
     @property
     def may_collapse(self) -> bool:

@@ -47,7 +47,7 @@ from stancoreset.fit.plan import (
     is_in_the_loop,
 )
 from stancoreset.fit.projector import Projector, require_series, series_of
-from stancoreset.fit.settling import SETTLED, Settling, iterations_of
+from stancoreset.fit.settling import Settling, iterations_of
 from stancoreset.fit.sizes import (
     draws_to_select,
     further_draws,
@@ -72,7 +72,7 @@ from stancoreset.program import (
     iter_log_lik_blocks,
 )
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference, fit_reference, from_rows
+from stancoreset.reference import SETTLED, Reference, fit_reference, from_rows
 from stancoreset.reference.expected import of_coefficients, row_function
 from stancoreset.rows import MANY, MAX_ROWS_PER_CHUNK, FullData
 from stancoreset.runs import OWN_DRAWS, Change, Round, RunFolder
@@ -170,7 +170,7 @@ class Pipeline:
                 reference = like.reference if like else self.reference(full)
             self._keep("reference", reference)
         # Draws of a Gaussian belong to no coreset.
-        completes = not self.plan.is_gaussian or _is_collapsed(reference)
+        completes = not self.plan.is_gaussian or reference.is_collapsed
         coreset = folder.found("coreset") if completes else None
         if completes and coreset is None:
             coreset = like.coreset if like else self._described(here.coreset(full, reference))
@@ -225,7 +225,7 @@ class Pipeline:
             self.session.require_one_to_one()
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self._controls and isinstance(plan.reference, str)
-        if plan.is_gaussian:  # two of its references are Gaussians that were asked for
+        if plan.is_gaussian:  # another Gaussian was asked for
             settles = settles and plan.reference == "laplace"
         without = settles and self._without_draws(full)
         # Every draw is a pass over all rows, those on disk are read for it. The draws can grow:
@@ -254,12 +254,9 @@ class Pipeline:
                 count,
                 plan.policy,
             )
-            if not plan.is_gaussian:
-                return settling.instead_of(fit, collapses=plan.reference == "laplace")
-            if settling.may_collapse:
-                with suppress(StancoresetError):
-                    return settling.collapsed()
-            return fit()
+            if plan.is_gaussian:
+                return settling.without_chains(fit)
+            return settling.instead_of(fit, collapses=plan.reference == "laplace")
 
     def _foresee(self, dimensions: int) -> None:
         """Say early if chains will take long, by the time of a gradient without rows."""
@@ -818,12 +815,11 @@ class Pipeline:
     ) -> SampleResult | None:
         """So many times the draws asked for, by the collapsed sampler; None if it has none.
 
-        It has none of selected rows, nor files of chains.
+        It has none of selected rows, and no files of chains.
         """
         plan = self.plan
-        if coreset.method != QUADRATIC_ONLY or not _is_collapsed(reference):
-            return None
-        if plan.engine_output_dir is not None:
+        alone = coreset.method == QUADRATIC_ONLY and reference.is_collapsed
+        if not alone or plan.engine_output_dir is not None:
             return None
         nuts = lengthened(plan.nuts, longer, posterior, plan.policy, warmer=False)
         here = replace(self, plan=replace(plan, nuts=nuts))
@@ -912,11 +908,6 @@ class Pipeline:
             draws = reference.draws
             return draws[rng.choice(len(draws), size=chains, replace=len(draws) < chains)]
         return np.tile(coreset.control.centre, (chains, 1))  # where the quadratic is exact
-
-
-def _is_collapsed(reference: Reference) -> bool:
-    """Whether a reference consists of the collapsed sampler's draws."""
-    return reference.method == SETTLED and not reference.by_chains
 
 
 def steps_in(dimensions: int) -> float:

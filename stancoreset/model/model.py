@@ -143,7 +143,7 @@ class CoresetModel(Closing):
     glm : bool
         Whether to evaluate the likelihood of a GLM (logistic, Poisson with log link, normal; also
         with group effects) on the full data by matrix products, after a check that their values
-        equal Stan's; and other programs' loops over rows by statements about all rows at once.
+        equal Stan's, and loops over rows of other programs by statements about all rows at once.
     passes : {"auto", "engine"}
         The engine that evaluates the full data when CmdStan samples. ``"auto"``: stanli, in this
         process, if it is installed and its densities, gradients and rows' log likelihoods equal

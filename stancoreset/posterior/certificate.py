@@ -576,7 +576,8 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     """
     if certificate.verdict != "certified":
         return False
-    noise = np.sqrt((1 / certificate.efficiency - 1) / certificate.n_draws)
+    # Rounding may take an efficiency above one.
+    noise = np.sqrt(max(0.0, 1 / certificate.efficiency - 1) / certificate.n_draws)
     moved = max(certificate.mean_shift, certificate.sd_change) + RULE.surely * noise
     light = certificate.n_draws >= RULE.known and certificate.khat <= RULE.light
     even = certificate.efficiency >= RULE.efficiency[-1][1]

@@ -19,7 +19,8 @@ class Rule:
     efficiency : pairs of float
         Required importance efficiency for k̂ up to a bound.
     efficiency_alone : float
-        The same if the changes by weights are unknown, which it must bound: (1/0.99 − 1)^½ = 0.1.
+        Required importance efficiency where the changes by weights are unknown, which it bounds:
+        (1/0.99 − 1)^½ = 0.1.
     heldout : float
         Largest held-out error.
     moved : float

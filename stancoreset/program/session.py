@@ -110,10 +110,10 @@ class Session:
 
     `adopted` is the author's program with its weighted version; `threads` is the number of chunks
     of the full data evaluated at the same time, by default the engine's; `glm` says whether
-    `stancoreset.rows.glm` evaluates generalised linear models, and statements about all rows other
-    programs' loops, and `passes` whether another engine
-    may evaluate the full data, see `stancoreset.program.passes`; `second` says when CmdStan is
-    asked, too, see `stancoreset.program.second_engine`.
+    rows are evaluated in a faster form: those of generalised linear models by
+    `stancoreset.rows.glm`, and loops of other programs by statements about all rows. `passes` says
+    whether another engine may evaluate the full data, see `stancoreset.program.passes`, and
+    `second` when CmdStan is asked too, see `stancoreset.program.second_engine`.
     """
 
     def __init__(
@@ -423,8 +423,13 @@ class Session:
             return Passes()
         data = in_memory(checked)
         return choose_passes(
-            *(self._compiled, self.engine, self.program, self.controlled),
-            *(data, self.threads, self.glm),
+            self._compiled,
+            self.engine,
+            self.program,
+            self.controlled,
+            data,
+            self.threads,
+            at_once=self.glm,
         )
 
     def recognise_always(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import (
+    SETTLED,
     GaussianFit,
     Reference,
     extended,
@@ -37,6 +38,7 @@ from stancoreset.reference.summits import in_dimensions, start_seed
 __all__ = [
     "METHODS",
     "MOST_HYPERPARAMETERS",
+    "SETTLED",
     "CollapsedDraws",
     "Conditional",
     "Expectation",

@@ -95,19 +95,21 @@ def _log_det(factor: AnyMatrix) -> float:
     return float(np.sum(np.log(np.abs(splu(sparse.csc_array(factor)).U.diagonal()))))
 
 
+#: The method of references that consist of draws of prior times quadratic.
+SETTLED = "settled"
 # Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
     "gaussian_vi": "Gaussian variational fit",
     "double_loop": "double-loop fit",
-    "settled": "prior × quadratic approximation",
+    SETTLED: "prior × quadratic approximation",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
     "advi": "ADVI",
     "pilot": "pilot run",
 }
 # Names in tables of references whose `method` no user knows.
-_NAMES = {"settled": "quadratic approximation", "draws": "reference"}
+_NAMES = {SETTLED: "quadratic approximation", "draws": "reference"}
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,11 @@ class Reference:
     by_chains: str = ""
     rhat: float = float("nan")
     diverged: bool = False
+
+    @property
+    def is_collapsed(self) -> bool:
+        """Whether the draws are independent ones of prior times quadratic."""
+        return self.method == SETTLED and not self.by_chains
 
     @property
     def label(self) -> str:

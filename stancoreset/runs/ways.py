@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from stancoreset.posterior import Certificate
-from stancoreset.reference import Reference
+from stancoreset.reference import SETTLED, Reference
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 __all__ = ["WAYS", "Way", "way_of"]
@@ -104,8 +104,8 @@ def kind_of_reference(reference: Reference, coreset: Coreset | None = None) -> R
     """Name how the draws were made at which the log likelihood is matched."""
     if coreset is not None and coreset.method == "all rows":
         return "all rows"
-    if reference.method == "settled":
-        return "NUTS" if reference.by_chains else "collapsed sampler"
+    if reference.method == SETTLED:
+        return "collapsed sampler" if reference.is_collapsed else "NUTS"
     if reference.unsettled:
         return "unsettled reference"
     return "Laplace fit" if reference.method == "laplace" else reference.label

@@ -14,8 +14,8 @@ import stancoreset as sc
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.fit.all_rows import stand_for_themselves
 from stancoreset.fit.collapsing import quadratic_of_likelihood
-from stancoreset.fit.settling import SETTLED
 from stancoreset.policy import DEFAULT
+from stancoreset.reference import SETTLED
 
 # A broken line: slopes change at places, by amounts with Laplace priors.
 BROKEN = """

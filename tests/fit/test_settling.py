@@ -21,13 +21,14 @@ from stancoreset.engines import NUTS
 from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.fit import collapsing, settling
 from stancoreset.fit.collapsing import collapsed_reference
-from stancoreset.fit.settling import SETTLED, Settling
+from stancoreset.fit.settling import Settling
 from stancoreset.policy import DEFAULT, Policy
 from stancoreset.posterior import arviz
 from stancoreset.program.likelihood_view import in_likelihood_coordinates
 from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.progress import Stages
 from stancoreset.reference import (
+    SETTLED,
     GaussianFit,
     Reference,
     fit_reference,

@@ -344,3 +344,8 @@ def test_a_fault_is_a_value_whose_text_and_description_have_its_numbers():
     assert certificate.reasons == tuple(map(str, certificate.faults))
     described = certificate.describe()["faults"][1]
     assert described == {"kind": "Unmixed", "rhat": 1.2, "bound": 1.05, "disagreement": ""}
+
+
+def test_equal_weights_leave_no_doubt_whatever_their_rounding():
+    found = certify(np.zeros(300), 0.0, moved=(0.0, 0.0))
+    assert leaves_no_doubt(replace(found, ess=300 * (1 + 1e-14)))
