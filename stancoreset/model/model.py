@@ -699,7 +699,6 @@ class CoresetModel(Closing):
             require_series(view.no_series())
         return view, view.expansion(exact=exact)
 
-    @single_threaded
     def add_control_variate(
         self,
         data: Data,
@@ -743,7 +742,6 @@ class CoresetModel(Closing):
         selection = ControlledSelection(view.session, checked, view.full, expansion)
         return selection.completed(replace(coreset, control=None), view.reference)
 
-    @single_threaded
     def sample(
         self,
         data: Data,
@@ -823,7 +821,6 @@ class CoresetModel(Closing):
         labels = self._session.labels(checked, Labels.given(coords, dims))
         return self._session.container(result, coreset, provenance, labels)
 
-    @single_threaded
     def certify(
         self,
         data: Data,
@@ -918,7 +915,6 @@ class CoresetModel(Closing):
             self._session, self._adopted.original, self.read(data), posterior, draws, weights
         )
 
-    @single_threaded
     def loo(
         self,
         data: Data,
