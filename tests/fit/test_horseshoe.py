@@ -55,6 +55,9 @@ def test_a_horseshoe_is_certified_and_nuts_on_all_rows_agrees(name):
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1))
     assert fit.certificate.verdict == "certified"
+    # A scale for each coefficient: too many for the collapsed sampler.
+    assert not fit.reference.is_collapsed
+    assert fit.way.sampler == "NUTS"
     assert {local} <= set(fit.certificate.heavy_tails.split(", ")) <= set(scales)
     assert "judged by quantiles" in fit.markdown()
     assert max(fit.certificate.mcse_mean, fit.certificate.mcse_sd) <= 0.05
