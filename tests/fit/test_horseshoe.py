@@ -55,9 +55,6 @@ def test_a_horseshoe_is_certified_and_nuts_on_all_rows_agrees(name):
     with sc.CoresetModel(stan_code=code, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1))
     assert fit.certificate.verdict == "certified"
-    # A scale for each coefficient: too many for the collapsed sampler.
-    assert not fit.reference.is_collapsed
-    assert fit.way.sampler == "NUTS"
     assert {local} <= set(fit.certificate.heavy_tails.split(", ")) <= set(scales)
     assert "judged by quantiles" in fit.markdown()
     assert max(fit.certificate.mcse_mean, fit.certificate.mcse_sd) <= 0.05
@@ -66,3 +63,14 @@ def test_a_horseshoe_is_certified_and_nuts_on_all_rows_agrees(name):
         truth = bound.sample(chains=4, iter_warmup=500, iter_sampling=1_000, seed=7).variables
     pair = (without_tails({n: draws[n] for n in names}, scales) for draws in (found, truth))
     assert_agree(*(of_draws(draws) for draws in pair), within=CERTIFIED)
+
+
+@pytest.mark.slow
+@pytest.mark.fit
+def test_nuts_stands_in_where_a_horseshoe_has_more_scales_than_the_collapsed_sampler_takes():
+    """Fourteen local scales, a global one and a slab."""
+    code, data = HORSESHOE_CODE, horseshoe_data(N, 14, 3)
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        fit = model.fit(data, seed=reseeded(1), max_rounds=1, show_progress=False)
+    assert fit.reference.by_chains == "no parameters are Gaussian given at most 12 others"
+    assert fit.way.sampler == "NUTS"
