@@ -37,6 +37,7 @@ from stancoreset.engines.stanli_csv import chain_files
 from stancoreset.engines.stanli_data import without_unread_data
 from stancoreset.engines.stanli_elements import with_rows_first
 from stancoreset.engines.stanli_functions import with_functions
+from stancoreset.engines.stanli_locals import with_locals_apart
 from stancoreset.engines.stanli_notes import (
     hear_notes,
     interpreted_statement,
@@ -145,16 +146,20 @@ def _version() -> str:
     return f"stanli {stanli.__version__}"
 
 
+def _mir(code: str) -> str:
+    import stanli
+
+    return str(stanli.stan_to_mir(with_locals_apart(with_rows_first(with_functions(code)))))
+
+
 @functools.lru_cache(maxsize=64)
 def _translate(code: str) -> tuple[str, frozenset[str]]:
     """A program in stanli's own format, and the data that it does not read."""
-    import stanli
-
     said = ""
     # What is wrong with a program, stanli says of the text as it is.
     for text, unread in (without_unread_data(code), (code, frozenset[str]())):
         try:
-            return str(stanli.stan_to_mir(with_rows_first(with_functions(text)))), unread
+            return _mir(text), unread
         except RuntimeError as error:
             said = str(error)
     raise CompileError(f"the Stan program does not compile:\n{said}")

@@ -17,6 +17,7 @@ data {
   int N; int J; int R;
   vector[N] x; array[N] real t; array[N] int y; array[N] int g; matrix[N, 2] X;
   array[N, J] int v; matrix[N, J] z; array[J] int k; vector<lower=0>[N] w;
+  array[N] int n; array[N] int from; array[N] int to; int M; vector[M] m; array[M] int f;
 }
 parameters { real a; vector[2] b; row_vector[R] u; real<lower=0> s; real<lower=0, upper=1> p; }
 model {
@@ -27,7 +28,7 @@ WRITTEN = {
     "branches": "if (y[i] == 0) target += w[i] * log_sum_exp(log(p), log1m(p) - exp(a * x[i]));"
     " else target += w[i] * (log1m(p) + poisson_log_lpmf(y[i] | a * x[i]));",
     "nested branches": "real l = 0; if (y[i] > 0) { if (x[i] > 0) l = a * x[i]; else l += 1 - a;"
-    " l *= 2; } target += w[i] * l;".replace("l *= 2;", "l += l;"),
+    " l += l; } target += w[i] * l;",
     "visits": "real l = 0; int seen = 0; for (j in 1:J) { if (v[i, j] >= 0) {"
     " l += bernoulli_logit_lpmf(v[i, j] | a + b[1] * z[i, j]); if (v[i, j] == 1) seen = 1; } }"
     " real h = a + X[i] * b + u[g[i]]; if (seen) target += w[i] * (log_inv_logit(h) + l);"
@@ -42,14 +43,29 @@ WRITTEN = {
     "a sum beside": "total += w[i] * square(a - x[i]);",
     "arrays": "target += w[i] * exp(-t[i] * s) * (J - a);",
     "only numbers": "target += a;",
+    "a logarithm in a branch": "if (x[i] > 0) target += log(s * x[i]);",
+    "a power": "if (x[i] > 0) target += (s * x[i]) ^ 1.5 / (x[i] * s);",
+    "an element that may not exist": "for (j in 1:J) if (j < J) target += u[j + 1] * x[i];",
+    "as many visits as the row has": "for (j in 1:y[i]) target += a * x[i];",
+    "visits of the row": "real l = 0; int seen = 0; for (j in 1:n[i]) {"
+    " real q = a + u[j] * z[i, j]; l += bernoulli_logit_lpmf(v[i, j] > 0 | q);"
+    " if (v[i, j] == 1) { seen = 1; l -= q^2; } }"
+    " if (seen) target += w[i] * l; else target += w[i] * log_sum_exp(l, a);",
+    "visits from first to last": "real l = 0; for (e in from[i]:to[i]) l += m[e] * u[f[e]];"
+    " target += w[i] * log1p_exp(l);",
+    "visits that follow one another": "real l = a; for (e in from[i]:to[i]) { l = l * s + m[e];"
+    " if (m[e] > 0) { real d = l - 1; for (j in 1:J) { if (z[i, j] < m[e]) l += d * z[i, j]; } } }"
+    " target += w[i] * l;",
+    "visits within visits": "for (e in from[i]:to[i]) { real l = m[e] * a; for (j in f[e]:n[i])"
+    " { l += z[i, j] * u[j]; if (z[i, j] > 0) l -= s; } target += square(l); }",
+    "visits counted on": "int e = from[i]; int many = n[i]; for (j in 1:many) { target += m[e] * a;"
+    " e += 1; }",
+    "a branch of no row": "if (x[i] > 1e9) target += log(s) * w[i]; else target += a * w[i];",
 }
 LEFT = {
     "branch by a parameter": "if (a > 0) target += x[i] * a;",
-    "a logarithm in a branch": "if (x[i] > 0) target += log(a * x[i]);",
-    "a power": "if (x[i] > 0) target += (a * x[i]) ^ 1.5;",
-    "an element that may not exist": "for (j in 1:J) if (j < J) target += b[j + 1] * x[i];",
     "the row before": "real l = a; if (i > 1) l = mu[i - 1] * x[i]; mu[i] += l;",
-    "as many visits as the row has": "for (j in 1:y[i]) target += a * x[i];",
+    "bounds by a parameter": "for (j in 1:J) { if (a * j > 1) target += x[i]; }",
     "reads the density": "target += target() * x[i];",
     "a function of parameters": "target += slope(a) * x[i] + slope(a * x[i]);",
     "one name twice": "if (y[i] > 0) { real l = a; target += l; } else { real l; } target += a;",
@@ -66,11 +82,15 @@ def data(rows: int = 57, seed: int = 0) -> dict[str, Any]:
     visits, sites = 3, 4
     v = rng.integers(-1, 2, (rows, visits))
     v[rng.random(rows) < 0.3] = 0
+    n = rng.integers(0, visits + 1, rows)
+    ends = np.cumsum(n)
     return {
         "N": rows, "J": visits, "R": sites, "x": rng.normal(size=rows), "t": rng.random(rows),
         "y": rng.poisson(1.0, rows), "g": rng.integers(1, sites + 1, rows),
         "X": rng.normal(size=(rows, 2)), "v": v, "z": rng.normal(size=(rows, visits)),
-        "k": np.arange(visits) + 1, "w": rng.uniform(0, 2, rows),
+        "k": np.arange(visits) + 1, "w": rng.uniform(0, 2, rows), "n": n, "from": ends - n + 1,
+        "to": ends, "M": n.sum() + 1, "m": rng.normal(size=n.sum() + 1),
+        "f": rng.integers(1, visits + 1, n.sum() + 1),
     }  # fmt: skip
 
 
@@ -129,6 +149,87 @@ def test_sites_with_visits_against_numpy(engine: StanliEngine) -> None:
         either = logsumexp([there, log_expit(-h)], axis=0)
         expected.append(w @ np.where((v == 1).any(1), there, either) + prior[k])
     np.testing.assert_allclose(found - found[0], np.array(expected) - expected[0], rtol=1e-10)
+
+
+RAGGED = """
+data {
+  int N; int M; array[N] int n; array[N] int from; array[M] int v; vector[M] m;
+  vector[N] x; vector[N] w;
+}
+parameters { real a; real b; real c; real d; }
+model {
+  for (i in 1:N) {
+    real l = 0;
+    int seen = 0;
+    for (e in from[i]:(from[i] + n[i] - 1)) {
+      l += bernoulli_logit_lpmf(v[e] | a + b * m[e]);
+      if (v[e] == 1) seen = 1;
+    }
+    if (seen) target += w[i] * (log_inv_logit(c + d * x[i]) + l);
+    else {
+      real h = c + d * x[i];
+      target += w[i] * log_sum_exp(log_inv_logit(h) + l, log1m_inv_logit(h));
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("most", [0, 1, 8])
+def test_sites_with_visits_of_their_own_against_numpy(most: int, engine: StanliEngine) -> None:
+    """Sites with 0 to 8 visits, of which all may have none."""
+    rng = np.random.default_rng(4)
+    n = rng.integers(0, most + 1, 300)
+    site = np.repeat(np.arange(300), n)
+    given = {
+        "N": 300, "M": n.sum(), "n": n, "from": np.cumsum(n) - n + 1,
+        "v": rng.integers(0, 2, n.sum()) * (rng.random(300) < 0.6)[site],
+        "m": rng.normal(size=n.sum()), "x": rng.normal(size=300), "w": rng.uniform(0, 2, 300),
+    }  # fmt: skip
+    whole = with_whole_loops(RAGGED, "N")
+    assert "for (i in" not in whole.partition("model {")[2]
+    theta = rng.normal(size=(4, 4))
+    with engine.compile(whole).bind(given) as bound:
+        found = bound.log_density(theta)
+    seen = np.bincount(site, given["v"], 300) > 0
+    for (a, b, c, d), value in zip(theta, found, strict=True):
+        visits = np.where(given["v"], 1, -1) * (a + b * given["m"])
+        eta = c + d * given["x"]
+        there = log_expit(eta) + np.bincount(site, log_expit(visits), 300)
+        either = np.logaddexp(there, log_expit(-eta))
+        assert value == pytest.approx(given["w"] @ np.where(seen, there, either), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (x[i] > 1e9) target += log(s) * w[i]; else target += a * w[i];",
+        "real l = a; if (x[i] > 1e9) l += log(s); else if (x[i] > 1e9) l = lgamma(s) * x[i];"
+        " target += w[i] * l;",
+        "for (j in 1:n[i]) if (j > J) target += log(s * x[i] * a) / s;",
+        "real l = a; for (j in (J + 1):n[i]) l = l * log(s); target += w[i] * l;",
+    ],
+)
+def test_a_branch_of_no_row_is_not_evaluated(body: str, engine: StanliEngine) -> None:
+    """Where s is zero, as far as numbers go, its logarithm would make all else nan."""
+    whole = with_whole_loops(program(body), "N")
+    assert "for (i in" not in whole.partition("model {")[2]
+    theta = np.full((1, 9), 0.3)
+    theta[0, 7] = -800.0
+    with engine.compile(whole).bind(data()) as bound:
+        value, gradient = bound.log_density_gradient(theta)
+    assert np.isfinite(value).all()
+    assert np.isfinite(gradient).all()
+
+
+def test_no_row_adds_no_shared_term(engine: StanliEngine) -> None:
+    whole = with_whole_loops(program("target += log(s);"), "N")
+    theta = np.full((1, 9), 0.3)
+    theta[0, 7] = -800.0
+    with engine.compile(whole).bind(data(0)) as bound:
+        value, gradient = bound.log_density_gradient(theta)
+    assert np.isfinite(value).all()
+    assert np.isfinite(gradient).all()
 
 
 def test_quantities_are_summed_at_once(engine: StanliEngine) -> None:

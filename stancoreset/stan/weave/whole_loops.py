@@ -1,18 +1,18 @@
 """Loops over rows as statements about all rows at once, for engines that interpret a program.
 
     for (i in 1:N) {                     vector[N] lp = rep_vector(0, N);
-      real lp = 0;                       for (j in 1:J) {
-      for (j in 1:J)              →        lp += seen[j] .* log_inv_logit(a + b * x_of[j]);
-        if (y[i, j] > 0)                 }
-          lp += log_inv_logit(           target += dot_product(w, lp);
-                  a + b * x[i, j]);
+      real lp = 0;                       for (v in 1:most) {
+      for (v in 1:n[i])           →        lp[at[start[v]:end[v]]] += log_inv_logit(
+        if (y[i, v] > 0)                       a + b * x_of[start[v]:end[v]]);
+          lp += log_inv_logit(           }
+                  a + b * x[i, v]);      target += sum(w .* lp);
       target += w[i] * lp;
     }
 
 What depends on data alone is computed once, row by row, in transformed data, where the author's
-loops and branches stand as they did: it fills containers with an entry for each row. What
-depends on parameters is computed for all rows at once. A branch that the data choose becomes a
-product with 0 or 1; only functions that are finite for all finite arguments may stand in it. A
+loops and branches stand as they did (`stancoreset.stan.weave.row_places`). What depends on
+parameters is computed for all rows at once, and in a branch that the data choose for the rows that
+take it: where none does, not at all. Loops within the row's become as many passes for all rows. A
 loop that cannot be written so stays as it is.
 
 An engine that interprets programs keeps a few numbers for each row in place of a piece of program:
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from stancoreset.errors import StancoresetError
 from stancoreset.stan.syntax import Names, bare, body_of, declarations, names_in, parse, printer
@@ -32,14 +33,8 @@ from stancoreset.stan.weave.closed import closed_form
 from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.library import UNARY, suffix
+from stancoreset.stan.weave.row_places import ByRow, Passes, Place
 
-# Functions that are finite for all finite arguments, but for overflow, and for poles of lgamma
-# that no density meets.
-_TOTAL = (
-    "abs atan cos erf erfc exp expm1 fabs inv_cloglog inv_logit lgamma log1m_inv_logit log1p_exp "
-    "log_inv_logit log_sum_exp Phi sin square tanh"
-)
-_FINITE = frozenset(_TOTAL.split())
 # Functions of two arguments in closed forms of densities.
 _PAIRS = frozenset(("lbeta", "lchoose", "lmultiply"))
 _ELEMENTWISE = UNARY - {"step", "to_int", "minus_abs"}
@@ -58,10 +53,18 @@ def with_whole_loops(code: str, obs: str) -> str:
     ... )
     >>> print(with_whole_loops(code, "N").partition("transformed data")[2])
      {
-      vector[N] chosen = rep_vector(0, N);
+      int end = 0;
       for (i in 1 : N) {
         if (y[i] > 0) {
-          chosen[i] = 1;
+          end += 1;
+        }
+      }
+      vector[end] x_of;
+      end = 0;
+      for (i in 1 : N) {
+        if (y[i] > 0) {
+          end += 1;
+          x_of[end] = x[i];
         }
       }
     }
@@ -69,8 +72,10 @@ def with_whole_loops(code: str, obs: str) -> str:
       real a;
     }
     model {
-      {
-        target += dot_product(chosen, log_inv_logit(a * x));
+      if (N > 0) {
+        if (end >= 1) {
+          target += sum(log_inv_logit(a * x_of));
+        }
       }
     }
     <BLANKLINE>
@@ -79,7 +84,7 @@ def with_whole_loops(code: str, obs: str) -> str:
         program = parse(code)
     except StancoresetError:  # which the engine says of the text as it is
         return code
-    names, before, written = Names(program), list[n.Stmt](), list[n.Block]()
+    names, before, written = Names(program), list[n.Stmt](), list[n.If]()
     names.used |= {d.name for d in declarations(program.generated_quantities)}
 
     def changed(node: n.Node) -> n.Node | None:
@@ -87,10 +92,11 @@ def with_whole_loops(code: str, obs: str) -> str:
             return None
         try:
             found = _Loop(program, node, names)
-            whole = n.Block(tuple(found.whole(body_of(node.body))))
+            some = n.Binary(found.count, ">", n.ZERO, type=n.INT)
+            whole = n.If(some, n.Block(tuple(found.whole(body_of(node.body), Place()))))
         except DoesNotApplyError:
             return node
-        before.extend(found.transformed_data())
+        before.extend(found.by_row.transformed_data())
         written.append(whole)
         return whole
 
@@ -113,14 +119,6 @@ def _is_over(s: n.For, obs: str) -> bool:
     return text(bare(s.lower)) == "1" and isinstance(upper, n.Var) and upper.name == obs
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a statement stands: in which loops within the row's, and in which branch."""
-
-    loops: tuple[n.For, ...] = ()
-    chosen: n.Expr | None = None  # 1 for rows whose data choose the branch, else 0
-
-
 @dataclass
 class _Loop:
     """A loop over rows, taken apart into what data determine and what parameters do."""
@@ -128,13 +126,12 @@ class _Loop:
     program: n.Program
     loop: n.For
     names: Names
-    containers: list[n.Decl] = field(default_factory=list)
-    by_row: list[n.Stmt] = field(default_factory=list)  # of transformed data, filled in order
-    held: dict[tuple[str, _Place], n.Expr] = field(default_factory=dict)
+    of: dict[str, Place] = field(default_factory=dict)  # where a vector of the body is declared
 
     def __post_init__(self) -> None:
         body = self.loop.body
-        self.count = bare(self.loop.upper)
+        self.by_row = ByRow(self.loop, self.names)
+        self.count = self.by_row.count
         self.own = {d.name: d for d in declarations((body,))}
         loops = {s.name for s in n.find_all(body, n.For)}
         outside = {d.name for d in self.program.known}
@@ -142,6 +139,10 @@ class _Loop:
         seen = [d.name for d in declarations((body,))] + [*loops, self.loop.name]
         need(len({*seen}) == len(seen) and not {*seen} & outside)
         self.outside = outside
+        # The row's own: variables of the body, and numbers of loops that begin anywhere.
+        self.mine = self.own.keys() | {
+            s.name for s in n.find_all(body, n.For) if text(bare(s.lower)) != "1"
+        }
         self.known = outside | {self.loop.name} | loops | self._known_locals(loops)
         everywhere = [
             *(*self.program.known, *self.program.parameters),
@@ -175,30 +176,25 @@ class _Loop:
             known -= lost
         return known
 
-    def transformed_data(self) -> list[n.Stmt]:
-        """What data determine: containers, and the loop that fills them."""
-        if not self.containers:
-            return []
-        return [*self.containers, replace(self.loop, body=n.Block(tuple(self.by_row)))]
-
     # ---- statements ---------------------------------------------------------------------
 
-    def whole(self, body: Sequence[n.Stmt], place: _Place = _Place()) -> list[n.Stmt]:
-        """Statements about all rows; what data determine goes to `by_row`."""
+    def whole(self, body: Sequence[n.Stmt], place: Place) -> list[n.Stmt]:
+        """Statements about all rows of a place; what data determine goes to `by_row`."""
         return [new for s in body for new in self.statement(s, place)]
 
-    def statement(self, s: n.Stmt, place: _Place) -> list[n.Stmt]:
+    def statement(self, s: n.Stmt, place: Place) -> list[n.Stmt]:
         match s:
             case n.Block(body=body):
                 return self.whole(body, place)
             case n.Decl(name=name) if name in self.known:
-                self.by_row.append(s)
+                self.by_row.body.append(s)
                 return []
-            case n.Decl(value=value, constraint=constraint):
+            case n.Decl(name=name, value=value, constraint=constraint):
                 need(s.type == n.REAL and constraint.kind == "none")
                 e = n.ZERO if value is None else self.entry(value, place)
-                e = e if e.type.rank else n.call("rep_vector", e, self.count, kind=n.VECTOR)
-                return [replace(s, size=n.SizedType("vector", sizes=(self.count,)), value=e)]
+                self.of[name] = place
+                size = n.SizedType("vector", sizes=(place.size(self.count),))
+                return [replace(s, size=size, value=self.repeated(e, place))]
             case n.Assign():
                 return self.assignment(s, place)
             case n.TargetAdd(value=value):
@@ -211,11 +207,11 @@ class _Loop:
                 return []
         raise DoesNotApplyError
 
-    def assignment(self, s: n.Assign, place: _Place) -> list[n.Stmt]:
+    def assignment(self, s: n.Assign, place: Place) -> list[n.Stmt]:
         target = bare(s.target)
         name = text(target).partition("[")[0]
         if name in self.known:
-            self.by_row.append(s)
+            self.by_row.body.append(s)
             return []
         if not isinstance(target, n.Var) or target.type != n.REAL:
             raise DoesNotApplyError
@@ -224,26 +220,25 @@ class _Loop:
             written = [a for a in n.find_all(self.loop, n.Assign) if text(bare(a.target)) == name]
             need(s.op == "+=" and len(read) <= len(written))
             return [replace(s, value=self.total(self.entry(s.value, place), place))]
-        e, v = self.entry(s.value, place), n.Var(name, type=n.VECTOR)
         need(s.op in ("=", "+=", "-="))
-        if place.chosen is not None:
-            e = _times(place.chosen, e)
-            if s.op == "=":
-                others = by_entry(n.ONE, "-", place.chosen)
-                e = by_entry(e, "+", _times(others, v))
-        elif s.op == "=" and not e.type.rank:
-            e = n.call("rep_vector", e, self.count, kind=n.VECTOR)
-        return [replace(s, target=v, value=e)]
+        e, v = self.entry(s.value, place), self.variable(name, place)
+        whole = s.op != "=" and isinstance(v, n.Var)  # to which a number may be added
+        return [replace(s, target=v, value=e if whole else self.repeated(e, place))]
 
-    def total(self, e: n.Expr, place: _Place) -> n.Expr:
-        """The sum over all rows that choose a branch."""
-        if place.chosen is None:
-            return n.call("sum", e) if e.type.rank else n.times(self.count, e)
-        if not e.type.rank:
-            return n.times(n.call("sum", place.chosen), e)
-        return n.call("dot_product", place.chosen, e)
+    def total(self, e: n.Expr, place: Place) -> n.Expr:
+        """The sum over all rows of a place."""
+        if e.type.rank:
+            return n.call("sum", e)
+        size = place.size(self.count)
+        return n.times(size if isinstance(size, n.Var) else n.Paren(size, type=n.INT), e)
 
-    def branches(self, s: n.If, place: _Place) -> list[n.Stmt]:
+    def repeated(self, e: n.Expr, place: Place) -> n.Expr:
+        """The vector of all rows of a place."""
+        if e.type.rank:
+            return e
+        return n.call("rep_vector", e, place.size(self.count), kind=n.VECTOR)
+
+    def branches(self, s: n.If, place: Place) -> list[n.Stmt]:
         need(self.is_known(s.condition))
         found: list[n.Stmt] = []
         rows: list[n.Block | None] = []
@@ -251,34 +246,27 @@ class _Loop:
             if branch is None:
                 rows.append(None)
                 continue
-            kept, self.by_row = self.by_row, []
-            chosen = self.recorded(n.ONE, place, "chosen")
-            new = self.whole(body_of(branch), replace(place, chosen=chosen))
-            mine, self.by_row = self.by_row, kept
-            if not new:  # nothing that needs to know which rows are there
-                self.containers.pop(self._place_of(chosen))
-                del mine[0]
+            write = partial(self.whole, body_of(branch))
+            new, mine = self.by_row.of_branch(place, write)
             found += new
             rows.append(n.Block(tuple(mine)))
         yes, no = rows
         if any(branch is not None and branch.body for branch in rows):
             no = no if no is None or no.body else None
-            self.by_row.append(replace(s, yes=yes or n.Block(()), no=no))
-        return [n.Block(tuple(found))] if any(isinstance(x, n.Decl) for x in found) else found
+            self.by_row.body.append(replace(s, yes=yes or n.Block(()), no=no))
+        return found
 
-    def _place_of(self, e: n.Expr) -> int:
-        name = text(e).partition("[")[0]
-        return next(k for k, d in enumerate(self.containers) if d.name == name)
-
-    def inner_loop(self, s: n.For, place: _Place) -> list[n.Stmt]:
+    def inner_loop(self, s: n.For, place: Place) -> list[n.Stmt]:
         """A loop of each row, as many times for all rows."""
-        need(text(bare(s.lower)) == "1" and names_in(s.upper) <= self.outside)
-        need(_is_computed(s.upper) and s.name not in self.program.integers)
-        kept, self.by_row = self.by_row, []
-        new = self.whole(body_of(s.body), replace(place, loops=(*place.loops, s)))
-        mine, self.by_row = self.by_row, kept
+        need(self.is_known(s.lower) and self.is_known(s.upper))
+        need(s.name not in self.program.integers)
+        write = partial(self.whole, body_of(s.body))
+        if text(bare(s.lower)) != "1" or not names_in(s.upper) <= self.outside:
+            return self.by_row.of_passes(s, place, write)
+        within = place.within(Passes(s.name, s.upper))
+        new, mine = self.by_row.collected(lambda: write(within))
         if mine:
-            self.by_row.append(replace(s, body=n.Block(tuple(mine))))
+            self.by_row.body.append(replace(s, body=n.Block(tuple(mine))))
         return [replace(s, body=n.Block(tuple(new)))] if new else []
 
     # ---- expressions --------------------------------------------------------------------
@@ -288,48 +276,21 @@ class _Loop:
 
     def is_shared(self, e: n.Expr) -> bool:
         """Whether all rows have the same value."""
-        return self.loop.name not in names_in(e) and not names_in(e) & self.own.keys()
+        return self.loop.name not in names_in(e) and not names_in(e) & self.mine
 
-    def recorded(self, e: n.Expr, place: _Place, stem: str, other: n.Expr = n.ZERO) -> n.Expr:
-        """A container with the value of `e` for each row, and `other` where a row has none."""
-        whole = stem == "index"
-        v = self.names.fresh(stem)
-        size = tuple(s.upper for s in place.loops)
-        at = tuple(n.Single(n.integer(s.name)) for s in place.loops)
-        row = n.Single(n.integer(self.loop.name))
-        if whole:
-            kind = n.SizedType("int", array=(*size, self.count))
-            filled = n.call(
-                "rep_array", other, *size, self.count, kind=n.Type("int", len(size) + 1)
-            )
-            container: n.Expr = n.Var(v, type=n.Type("int", len(size) + 1))
-            entry = n.INTS
-        else:
-            kind = n.SizedType("vector", array=size, sizes=(self.count,))
-            filled = n.call("rep_vector", other, self.count, kind=n.VECTOR)
-            if size:
-                filled = n.call("rep_array", filled, *size, kind=n.Type("vector", len(size)))
-            container = n.Var(v, type=n.Type("vector", len(size)))
-            entry = n.VECTOR
-        self.containers.append(n.Decl(v, kind, value=filled))
-        element = n.Index(container, (*at, row), type=e.type if whole else n.REAL)
-        self.by_row.append(n.Assign(element, "=", e))
-        return n.Index(container, at, type=entry) if at else container
-
-    def entry(self, e: n.Expr, place: _Place) -> n.Expr:
+    def entry(self, e: n.Expr, place: Place) -> n.Expr:
         """The vector of all rows of a scalar; what all rows share stays a scalar."""
         need(e.type in _SCALARS and _is_computed(e))
-        if self.is_known(e) and not self.is_shared(e):
-            return self.column(e, place)
         if self.is_shared(e):
-            need(place.chosen is None or not _may_fail(e))
             return e
+        if self.is_known(e):
+            return self.column(e, place)
         match e:
             case n.Paren(arg=arg):
                 inner = self.entry(arg, place)
                 return n.Paren(inner, type=inner.type)
             case n.Var(name=name) if name in self.own:
-                return n.Var(name, type=n.VECTOR)
+                return self.variable(name, place)
             case n.Unary(op="-", arg=arg):
                 return n.Unary("-", self.entry(arg, place), type=n.VECTOR)
             case n.Binary():
@@ -340,18 +301,25 @@ class _Loop:
                 return self.element(e, place)
         raise DoesNotApplyError
 
-    def column(self, e: n.Expr, place: _Place) -> n.Expr:
+    def variable(self, name: str, place: Place) -> n.Expr:
+        """A variable of the body, at the rows of a place within its scope."""
+        v, chosen = n.Var(name, type=n.VECTOR), self.of[name].chosen
+        if place.chosen is chosen:
+            return v
+        return n.Index(v, (n.Single(self.by_row.numbers_in(chosen, place)),), type=n.VECTOR)
+
+    def column(self, e: n.Expr, place: Place) -> n.Expr:
         """The vector of what data determine: v of ``v[i]`` itself, or a new one."""
         match bare(e):
             case n.Index(base=n.Var() as v, indices=(n.Single(index),)) if self.is_row(index):
-                if v.type == n.VECTOR and self.has_rows(v.name):
+                if v.type == n.VECTOR and self.has_rows(v.name) and place.chosen is None:
                     return v
-        if names_in(e) & self.own.keys():  # which change from statement to statement
-            return self.recorded(e, place, _stem(e))
-        key = text(bare(e)), place
-        if key not in self.held:
-            self.held[key] = self.recorded(e, place, _stem(e))
-        return self.held[key]
+        return self.recorded(e, place, _stem(e), n.VECTOR)
+
+    def recorded(self, e: n.Expr, place: Place, stem: str, base: n.Type) -> n.Expr:
+        changes = names_in(e) & self.mine  # from statement to statement
+        record = self.by_row.recorded if changes else self.by_row.held
+        return record(e, place, stem, base)
 
     def is_row(self, e: n.Expr) -> bool:
         e = bare(e)
@@ -362,33 +330,28 @@ class _Loop:
         first = {text(size.dims[0]) for size in self.sizes.get(name, ()) if size.dims}
         return first == {text(self.count)}
 
-    def binary(self, e: n.Binary, place: _Place) -> n.Expr:
+    def binary(self, e: n.Binary, place: Place) -> n.Expr:
         if e.op == "*" and e.left.type.rank and e.right.type.rank:
-            return self.product(e.left, e.right)
+            return self.product(e.left, e.right, place)
         need(e.op in ("+", "-", *DOTTED))
-        if place.chosen is not None and (
-            e.op == "^" or (e.op == "/" and not self.is_shared(e.right))
-        ):
-            raise DoesNotApplyError
         return by_entry(self.entry(e.left, place), e.op, self.entry(e.right, place))
 
-    def call(self, e: n.Call, place: _Place) -> n.Expr:
+    def call(self, e: n.Call, place: Place) -> n.Expr:
         name, kind = suffix(e.name)
         if kind in ("_lpdf", "_lpmf"):
             return self.density(name, e.args, place)
-        need(place.chosen is None or e.name in _FINITE)
         match e:
             case n.Call(name="dot_product", args=(a, b)):
-                return self.product(a, b)
+                return self.product(a, b, place)
             case n.Call(name="log_sum_exp", args=(a, b)):
                 pair = self.entry(a, place), self.entry(b, place)
-                whole = (x if x.type.rank else _repeated(x, self.count) for x in pair)
+                whole = (self.repeated(x, place) for x in pair)
                 return n.call("log_sum_exp", *whole, kind=n.VECTOR)
             case n.Call(name="log_mix", args=(p, a, b)) if self.is_shared(p):
                 logs = n.call("log", p), n.call("log1m", p)
                 pair = self.entry(a, place), self.entry(b, place)
                 added = (
-                    by_entry(x, "+", y if y.type.rank else _repeated(y, self.count))
+                    by_entry(x, "+", self.repeated(y, place))
                     for x, y in zip(logs, pair, strict=True)
                 )
                 return n.call("log_sum_exp", *added, kind=n.VECTOR)
@@ -399,7 +362,7 @@ class _Loop:
                 return n.call(name, self.entry(arg, place), kind=n.VECTOR)
         raise DoesNotApplyError
 
-    def density(self, name: str, args: tuple[n.Expr, ...], place: _Place) -> n.Expr:
+    def density(self, name: str, args: tuple[n.Expr, ...], place: Place) -> n.Expr:
         """The log densities of all rows, term by term: those of data alone are known."""
         need(all(a.type in _SCALARS for a in args))
         found: n.Expr | None = None
@@ -414,7 +377,7 @@ class _Loop:
             raise DoesNotApplyError
         return found
 
-    def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
+    def product(self, a: n.Expr, b: n.Expr, place: Place) -> n.Expr:
         """``X[i] * b`` → ``X * b``"""
         a, b = upright(a), upright(b)
         if self.is_shared(a):
@@ -424,10 +387,10 @@ class _Loop:
                 whole = all(isinstance(i, n.All) for i in rest)
                 ours = self.is_row(row) and self.has_rows(x.name) and x.name in self.outside
                 if whole and ours and b.type == n.VECTOR and self.is_shared(b):
-                    return n.Binary(x, "*", b, type=n.VECTOR)
+                    return n.Binary(self.of_rows(x, row, place), "*", b, type=n.VECTOR)
         raise DoesNotApplyError
 
-    def element(self, e: n.Index, place: _Place) -> n.Expr:
+    def element(self, e: n.Index, place: Place) -> n.Expr:
         """``b[g[i]]`` → ``b[g]``, of a container outside the loop that it does not change."""
         base, indices = e.base, e.indices
         if not isinstance(base, n.Var) or base.name in self.own or base.type.rank != 1:
@@ -435,20 +398,20 @@ class _Loop:
         if len(indices) != 1 or not isinstance(indices[0], n.Single):
             raise DoesNotApplyError
         index = indices[0].index
-        if index.type != n.INT or not self.is_known(index):
-            raise DoesNotApplyError
-        if self.is_row(index) and self.has_rows(base.name):
-            return as_vector(base)
-        gathered = n.Index(base, (n.Single(self.numbers(index, place)),), type=base.type)
-        return as_vector(gathered)
+        need(index.type == n.INT and self.is_known(index))
+        return as_vector(self.of_rows(base, index, place))
 
-    def numbers(self, index: n.Expr, place: _Place) -> n.Expr:
-        """The array of all rows' numbers of an element."""
+    def of_rows(self, base: n.Var, index: n.Expr, place: Place) -> n.Expr:
+        """The elements of a container, whose numbers data determine, of all rows of a place."""
+        everywhere = place.chosen is None
+        if everywhere and self.is_row(index) and self.has_rows(base.name):
+            return base
         match bare(index):
             case n.Index(base=n.Var(type=n.INTS) as v, indices=(n.Single(row),)):
-                if place.chosen is None and self.is_row(row) and self.has_rows(v.name):
-                    return v
-        return self.recorded(index, place, "index", n.ONE)
+                if everywhere and self.is_row(row) and self.has_rows(v.name):
+                    return n.Index(base, (n.Single(v),), type=base.type)
+        numbers = self.recorded(index, place, "index", n.INTS)
+        return n.Index(base, (n.Single(numbers),), type=base.type)
 
 
 def _is_computed(where: n.Nodes) -> bool:
@@ -459,22 +422,8 @@ def _is_computed(where: n.Nodes) -> bool:
     )
 
 
-def _may_fail(e: n.Expr) -> bool:
-    """Whether an element may not exist where no row needs it."""
-    indices = (i for x in n.find_all(e, n.Index) for i in x.indices)
-    return any(not isinstance(bare(i.index), n.IntLit) for i in indices if isinstance(i, n.Single))
-
-
 def _stem(e: n.Expr) -> str:
     """A name for the values of an expression."""
     e = bare(e)
     first = text(e).partition("[")[0]
     return f"{first}_of" if first.isidentifier() else "known"
-
-
-def _repeated(e: n.Expr, count: n.Expr) -> n.Expr:
-    return n.call("rep_vector", e, count, kind=n.VECTOR)
-
-
-def _times(a: n.Expr, b: n.Expr) -> n.Expr:
-    return by_entry(a, "*", b)
