@@ -222,8 +222,13 @@ class _Loop:
             return [replace(s, value=self.total(self.entry(s.value, place), place))]
         need(s.op in ("=", "+=", "-="))
         e, v = self.entry(s.value, place), self.variable(name, place)
-        whole = s.op != "=" and isinstance(v, n.Var)  # to which a number may be added
-        return [replace(s, target=v, value=e if whole else self.repeated(e, place))]
+        if isinstance(v, n.Var):
+            return [replace(s, target=v, value=self.repeated(e, place) if s.op == "=" else e)]
+        e = self.repeated(e if s.op == "=" else by_entry(v, s.op[0], e), place)
+        match v.indices:
+            case (n.Single(numbers),) if place.chosen and self.of[name].chosen is None:
+                return [self.by_row.assigned(v.base, numbers, e, place.chosen)]
+        return [replace(s, target=v, op="=", value=e)]
 
     def total(self, e: n.Expr, place: Place) -> n.Expr:
         """The sum over all rows of a place."""
@@ -301,7 +306,7 @@ class _Loop:
                 return self.element(e, place)
         raise DoesNotApplyError
 
-    def variable(self, name: str, place: Place) -> n.Expr:
+    def variable(self, name: str, place: Place) -> n.Var | n.Index:
         """A variable of the body, at the rows of a place within its scope."""
         v, chosen = n.Var(name, type=n.VECTOR), self.of[name].chosen
         if place.chosen is chosen:
