@@ -9,7 +9,7 @@ declarations alone; `stancoreset.program.identities` checks by numbers that it b
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -30,6 +30,7 @@ from stancoreset.stan.data import DataSource, Scope, Value, check_data, evaluate
 from stancoreset.stan.syntax import (
     StanProgram,
     names_in,
+    substituted,
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Table, levels, optional, segmented
@@ -140,18 +141,20 @@ class WeightedProgram:
         observations, or if a weight is negative.
         """
         raw = dict(raw_data(data))
+        asked = [d for d in self.program.data if d.name not in {self.weights, *self.frozen}]
         for name, size in self.written.items():
-            value = size if isinstance(size, int) else _computed(size, raw)
-            if value is not None:
-                raw.setdefault(name, value)
+            if name not in raw:  # what is wrong is said of the sizes that the user has
+                asked = _with_size(asked, name, size)
+                value = size if isinstance(size, int) else _computed(size, raw)
+                raw |= {} if value is None else {name: value}
         if self.table is not None and self.obs not in raw:
             raw |= self.table.joined(check_data(self.table, raw))
         for name, sizes in self.counted.items():
             if all(isinstance(raw.get(size), int | np.integer) for size in sizes):
                 raw.setdefault(name, math.prod(int(raw[size]) for size in sizes))
         self._require_one_count(raw)
-        asked = [d for d in self.program.data if d.name not in {self.weights, *self.frozen}]
         given = check_data(n.Program(data=tuple(asked)), raw)
+        given |= {name: raw[name] for name in self.written if name in raw}
         n_obs = self.n_obs(given)
         if n_obs < 1:
             raise DataError(f"the data have no observations: {self.obs} = {n_obs}, expected >= 1")
@@ -393,6 +396,12 @@ def _computed(size: n.Expr, raw: Mapping[str, Any]) -> int | None:
     """A size that the user's program computes from other data; None if these are not there."""
     given = {name: raw[name] for name in names_in(size) if name in raw}
     return evaluate_int(Scope(given), size)
+
+
+def _with_size(declared: Iterable[n.Decl], name: str, size: int | n.Expr) -> list[n.Decl]:
+    """Declarations without that of an integer, and with a size in its place."""
+    e = n.literal(str(size)) if isinstance(size, int) else size
+    return [substituted(d, {name: e}) for d in declared if d.name != name]
 
 
 def _of_cell(name: str) -> str:

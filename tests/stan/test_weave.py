@@ -849,3 +849,21 @@ parameters { real a; real b; } model { %s }"""
     weights = np.array([0.0, 2, 0, 1, 3, 1])
     apart = [model(program.code, {**data, **full, "weights": weights}) for program in (woven, own)]
     assert_same_density(*apart)
+
+
+def test_sizes_that_are_sums_are_named_as_the_user_has_them():
+    """The integer that weaving puts in their place is in no message."""
+    model, data = CoresetModel(FOLDER / "ragged_sizes.stan"), make_data(read("ragged_sizes"))
+    rows = [name for name in data if np.shape(data[name]) == np.shape(data["y"])]
+    longer = {name: np.append(data[name], data[name][:1]) for name in rows}
+    for wrong, said in (
+        (longer, "declared as vector[sum(n)] y (line 6); correct n, so that sum(n) is 12"),
+        ({"x": data["x"][1:]}, "make 'x' as long as the others, or correct n"),
+        ({"n": None}, "the data lack 'n'"),
+    ):
+        given = {k: v for k, v in {**data, **wrong}.items() if v is not None}
+        with pytest.raises(DataError) as error:
+            model.fit(given)
+        assert said in str(error.value)
+        assert "N = " not in str(error.value)
+        assert "'N'" not in str(error.value)

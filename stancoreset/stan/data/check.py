@@ -18,7 +18,7 @@ from stancoreset.errors import DataError
 from stancoreset.stan.data.evaluate import Scope, evaluate_int, evaluate_number
 from stancoreset.stan.data.files import DataSource, raw_data
 from stancoreset.stan.data.values import Value, as_value, index_words
-from stancoreset.stan.syntax import expression
+from stancoreset.stan.syntax import expression, names_in
 from stancoreset.stan.syntax import nodes as n
 
 _INT32 = np.iinfo(np.int32)
@@ -195,26 +195,29 @@ def _shaped(decl: n.Decl, value: Value, scope: Scope) -> Value:
 def _count_hint(
     decl: n.Decl, decls: Sequence[n.Decl], data: Mapping[str, Value], scope: Scope
 ) -> str:
-    """What to do where the only size that is not as declared is a data integer."""
+    """What to do where the only size that is not as declared is computed from data."""
     seen = np.shape(data[decl.name])
     sizes = [evaluate_int(scope, size) for size in decl.size.dims]
     if len(seen) != len(sizes) or seen == tuple(sizes)[::-1]:
         return ""
     wrong = [i for i, (size, length) in enumerate(zip(sizes, seen, strict=True)) if size != length]
     size = decl.size.dims[wrong[0]] if len(wrong) == 1 else None
-    if not isinstance(size, n.Var) or size.name not in data:
+    if size is None or not names_in(size) & data.keys():
         return ""
-    length = seen[wrong[0]]
+    length, said = seen[wrong[0]], expression(size)
     lengths = {
         shape[i]
         for other in decls
         if len(shape := np.shape(data[other.name])) == len(other.size.dims)
         for i, dim in enumerate(other.size.dims)
-        if isinstance(dim, n.Var) and dim.name == size.name
+        if expression(dim) == said
     }
+    if isinstance(size, n.Var) and lengths == {length}:
+        return f"; set {said} = {length}"
+    named = " and ".join(sorted(names_in(size) & data.keys()))
     if lengths == {length}:
-        return f"; set {size.name} = {length}"
-    return f"; make '{decl.name}' as long as the others, or correct {size.name}"
+        return f"; correct {named}, so that {said} is {length}"
+    return f"; make '{decl.name}' as long as the others, or correct {named}"
 
 
 def _expected_words(decl: n.Decl, sizes: Sequence[int | None], scope: Scope) -> str:
