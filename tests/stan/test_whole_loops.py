@@ -222,6 +222,26 @@ def test_a_branch_of_no_row_is_not_evaluated(body: str, engine: StanliEngine) ->
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("weighted", [0, 1])
+def test_data_that_a_branch_around_the_loop_needs_may_be_absent(
+    weighted: int, engine: StanliEngine
+) -> None:
+    code = (
+        "data { int N; vector[N] x; int weighted; vector[weighted ? N : 0] w; vector[N] y; }"
+        "parameters { real a; } model { if (weighted == 0) { for (i in 1:N) target += y[i] * a; }"
+        " else { for (i in 1:N) if (x[i] > 0) target += w[i] * exp(a * x[i]); } }"
+    )
+    whole = with_whole_loops(code, "N")
+    assert "for (i in" not in whole.partition("model {")[2]
+    given = {key: data()[key] for key in ("N", "x", "w")}
+    given |= {"weighted": weighted, "y": -given["x"], "w": given["w"][: weighted * 57]}
+    x = given["x"]
+    with engine.compile(whole).bind(given) as bound:
+        found = bound.log_density(np.full((1, 1), 0.5))
+    expected = given["w"] @ (np.exp(0.5 * x) * (x > 0)) if weighted else -0.5 * x.sum()
+    np.testing.assert_allclose(found, expected)
+
+
 def test_no_row_adds_no_shared_term(engine: StanliEngine) -> None:
     whole = with_whole_loops(program("target += log(s);"), "N")
     theta = np.full((1, 9), 0.3)

@@ -288,11 +288,13 @@ class ByRow:
 
     # ---- transformed data ---------------------------------------------------------------
 
-    def transformed_data(self) -> list[n.Stmt]:
-        """Declarations, and the loops over rows that fill them."""
+    def transformed_data(self, around: Sequence[n.Expr] = ()) -> list[n.Stmt]:
+        """Declarations, and the loops over rows that fill them, in branches as those `around`."""
         if not (self._containers or self._chosen):
             return []
-        filled = replace(self.loop, body=n.Block(tuple(self.body)))
+        filled: n.Stmt = replace(self.loop, body=n.Block(tuple(self.body)))
+        for condition in reversed(around):
+            filled = n.If(condition, n.Block((filled,)))
 
         def counted(declared: Sequence[n.Decl]) -> list[n.Stmt]:
             return [*declared, *needed((filled,), {d.name for d in declared})]

@@ -21,7 +21,7 @@ An engine that interprets programs keeps a few numbers for each row in place of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -87,21 +87,38 @@ def with_whole_loops(code: str, obs: str) -> str:
     names, before, written = Names(program), list[n.Stmt](), list[n.If]()
     names.used |= {d.name for d in declarations(program.generated_quantities)}
 
-    def changed(node: n.Node) -> n.Node | None:
-        if not isinstance(node, n.For) or not _is_over(node, obs):
+    def lifted(around: tuple[n.Expr, ...]) -> Callable[[n.Node], n.Node | None]:
+        """The change of what stands in branches of these conditions."""
+
+        def changed(node: n.Node) -> n.Node | None:
+            match node:
+                case n.If(condition=condition, yes=yes, no=no):
+                    other = n.Unary("!", n.Paren(condition, type=n.INT), type=n.INT)
+                    return replace(
+                        node,
+                        yes=n.transform(yes, lifted((*around, condition))),
+                        no=no and n.transform(no, lifted((*around, other))),
+                    )
+                case n.For() if _is_over(node, obs):
+                    return of_all_rows(node, around)
             return None
+
+        return changed
+
+    def of_all_rows(loop: n.For, around: tuple[n.Expr, ...]) -> n.Stmt:
         try:
-            found = _Loop(program, node, names)
+            found = _Loop(program, loop, names)
+            need(all(map(found.is_known, around)))
             some = n.Binary(found.count, ">", n.ZERO, type=n.INT)
-            whole = n.If(some, n.Block(tuple(found.whole(body_of(node.body), Place()))))
+            whole = n.If(some, n.Block(tuple(found.whole(body_of(loop.body), Place()))))
         except DoesNotApplyError:
-            return node
-        before.extend(found.by_row.transformed_data())
+            return loop
+        before.extend(found.by_row.transformed_data(around))
         written.append(whole)
         return whole
 
-    model = n.transform(n.Block(program.model), changed)
-    quantities = n.transform(n.Block(program.generated_quantities), changed)
+    model = n.transform(n.Block(program.model), lifted(()))
+    quantities = n.transform(n.Block(program.generated_quantities), lifted(()))
     if not written:
         return code
     return printer.program(
