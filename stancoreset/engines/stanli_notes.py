@@ -2,10 +2,10 @@
 
 They say that a part of it, such as generated quantities that sum integers, is interpreted, which is
 slower. Each begins with the program's name, and says which block is interpreted and why. stanli
-(0.24) tells no line: the statement of generated quantities that is the cause is found by leaving
-out what follows it, where the log is kept. Of the weaver's test programs no log density is
-interpreted: stanli compiles it or refuses it. stanli prints notes through BridgeStan's callback, as
-it does what the user's program prints, and as warnings.
+(0.24) tells no line: the statement that is the cause is found by leaving out what follows it, where
+the log is kept. It stands in transformed parameters or generated quantities, whose values are then
+slow, and in no model that was tried: stanli compiles a log density or refuses it. stanli prints
+notes through BridgeStan's callback, as it does what the user's program prints, and as warnings.
 """
 
 from __future__ import annotations
@@ -80,20 +80,23 @@ def log_notes(program: str, notes: list[str], find: Callable[[], str] | None = N
 
 
 def interpreted_statement(code: str, is_noted: Callable[[str], bool]) -> str:
-    """The first of the generated quantities with which stanli makes a note; empty if none is.
+    """The first statement with which stanli makes a note; empty if transformed data are the cause.
 
     ``is_noted(code)`` says whether stanli makes a note on a program.
     """
     program = parse(code)
-    statements = program.generated_quantities
+    blocks = ("transformed_parameters", "model", "generated_quantities")
+    statements = [(block, s) for block in blocks for s in getattr(program, block)]
 
     def noted(count: int) -> bool:
-        return is_noted(printer.program(replace(program, generated_quantities=statements[:count])))
+        some = statements[:count]
+        kept: dict[str, Any] = {b: tuple(s for own, s in some if own == b) for b in blocks}
+        return is_noted(printer.program(replace(program, **kept)))
 
     first = bisect_left(range(len(statements) + 1), True, key=noted)
-    if not 0 < first <= len(statements):  # in another block
+    if not 0 < first <= len(statements):
         return ""
-    cause = statements[first - 1]
+    _, cause = statements[first - 1]
     text = " ".join(printer.statement(cause).split())[:200]
     return f"line {cause.line}, `{text}`: "
 

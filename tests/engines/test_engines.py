@@ -238,6 +238,27 @@ def test_stanli_keeps_its_notes_to_the_log(stanli, capfd, caplog):
     assert "generated quantities" in note
 
 
+@pytest.mark.parametrize("block", ["transformed parameters", "generated quantities"])
+def test_the_statement_that_stanli_interprets_is_named(stanli, caplog, block):
+    """Of the block in which it stands; the log density is compiled nevertheless."""
+    others = {"transformed parameters": "real b = 2 * a;", "generated quantities": "real c = a;"}
+    others[block] += "\n  real z = max(g) * 1.0 / sum(g);\n  real last = z;"
+    code = (
+        "data { int N; array[N] int g; } parameters { real a; }\ntransformed parameters { "
+        f"{others['transformed parameters']} }} model {{ b ~ normal(sum(g), 1); }}\n"
+        f"generated quantities {{ {others['generated quantities']} }}"
+    )
+    with (
+        caplog.at_level(logging.INFO, "stancoreset.engines.stanli_notes"),
+        stanli.compile(code, name="sums").bind({"N": 3, "g": np.array([1, 2, 3])}) as bound,
+    ):
+        assert bound.log_density(np.full((1, 1), 3.0))[0] == pytest.approx(0)
+    (note, *_) = [one for one in caplog.messages if "run through the MIR interpreter" in one]
+    line = 3 if block == "transformed parameters" else 4
+    assert note.startswith(f"sums: line {line}, `real z = max(g) * 1.0 / sum(g);`: stanli: ")
+    assert f"{block} (" in note
+
+
 @pytest.mark.fit
 def test_stanli_first_used_in_another_thread():
     """The mode is climbed to by our own optimizer; in a process of its own, to be the first."""
