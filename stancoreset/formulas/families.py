@@ -32,6 +32,15 @@ FamilyName: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
+class Tails:
+    """Log probabilities in Stan, `below` and `above` an outcome ``y``, and a `function` in them."""
+
+    below: str
+    above: str
+    function: str = ""
+
+
+@dataclass(frozen=True)
 class Family:
     """A density of the outcome given the linear predictor ``mu``.
 
@@ -54,6 +63,8 @@ class Family:
         Whether the outcome's logarithm is what the family speaks of.
     function : str
         Definition in Stan of a density of one row that Stan lacks.
+    tails : Tails, optional
+        Log probabilities of a row known by a limit, if not the density's ``lcdf`` and ``lccdf``.
     """
 
     title: str
@@ -65,6 +76,7 @@ class Family:
     priors: Mapping[str, str] = field(default_factory=dict)
     logarithmic: bool = False
     function: str = ""
+    tails: Tails | None = None
 
     @property
     def censorable(self) -> bool:
@@ -84,6 +96,19 @@ class Family:
         """
         name, _, arguments = self.density.removesuffix(")").partition("(")
         return f"{name}_{kind or self.suffix}", re.sub(r"\b(mu|trials)\b", r"\1[n]", arguments)
+
+    def tail(self, side: Literal["below", "above"], limit: str = "y") -> str:
+        """The log probability, in Stan, that an outcome lies on one side of a limit.
+
+        >>> FAMILIES["exponential"].tail("above")
+        'exponential_lccdf(y | exp(-mu))'
+        >>> FAMILIES["gaussian"].tail("above", "limit")
+        'normal_lcdf(-limit | -mu, sigma)'
+        """
+        if self.tails is not None:
+            return re.sub(r"\by\b", limit, getattr(self.tails, side))
+        name, arguments = self.of_row("lcdf" if side == "below" else "lccdf")
+        return f"{name}({limit} | {arguments.replace('[n]', '')})"
 
     @property
     def ordinal(self) -> bool:
@@ -206,10 +231,35 @@ real {kind}_{base}_lpmf(int y, real eta{others}, real {share}) {{
 }}"""
 
 
+def _normal_tails(value: str) -> Tails:
+    """Both by the lower tail: beyond eight sds Stan's `normal_lccdf` is minus infinity."""
+    return Tails(f"normal_lcdf({value} | mu, sigma)", f"normal_lcdf(-{value} | -mu, sigma)")
+
+
+#: Stan's derivative of `gamma_lccdf` by the shape is off by up to 20 %, and no number from 171 on.
+_GAMMA_TAILS = Tails(
+    "gamma_lcdf(y | shape, shape * exp(-mu))",
+    "gamma_above(y, shape, shape * exp(-mu))",
+    """\
+real gamma_above(real y, real shape, real rate) {
+  real below = gamma_lcdf(y | shape, rate);  // its derivatives are exact
+  return below < -1e-8 ? log1m_exp(below) : gamma_lccdf(y | shape, rate);
+}
+""",
+)
+
+
 #: The families by name.
 FAMILIES: dict[str, Family] = {
     "gaussian": Family(
-        "Gaussian", "identity", "vector[N] Y", "normal(mu, sigma)", _numbers, _SIGMA, _HALF_T
+        "Gaussian",
+        "identity",
+        "vector[N] Y",
+        "normal(mu, sigma)",
+        _numbers,
+        _SIGMA,
+        _HALF_T,
+        tails=_normal_tails("y"),
     ),
     "student": Family(
         "Student-t",
@@ -229,6 +279,7 @@ FAMILIES: dict[str, Family] = {
         _SIGMA,
         _HALF_T,
         logarithmic=True,
+        tails=_normal_tails("log(y)"),
     ),
     "bernoulli": Family(
         "Bernoulli", "logit", "array[N] int<lower=0, upper=1> Y", "bernoulli_logit(mu)", _two
@@ -283,6 +334,7 @@ FAMILIES: dict[str, Family] = {
         _positive,
         _SHAPE,
         {"shape": _VAGUE},
+        tails=_GAMMA_TAILS,
     ),
     "weibull": Family(
         "Weibull",

@@ -86,12 +86,8 @@ def _functions(family: Family, design: Design) -> list[_Line]:
 
 def _censored(family: Family, intervals: bool) -> str:
     """The log density of an outcome that may be known by limits."""
-    _, arguments = family.of_row()
-    given = arguments.replace("[n]", "")
-
-    def of(kind: str, value: str = "y") -> str:
-        return f"{family.of_row(kind)[0]}({value} | {given})"
-
+    name, arguments = family.of_row()
+    below, above = family.tail("below"), family.tail("above")
     upper = "real rcens, " if intervals else ""
     others = "".join(f", real {name}" for name in family.parameters)
     left, last = (
@@ -100,18 +96,19 @@ def _censored(family: Family, intervals: bool) -> str:
         else (
             "if (cens == -1) ",
             f"""
-  if ({of("lcdf")} < log(0.5))  // the tail in which digits are left
-    return log_diff_exp({of("lcdf", "rcens")},
-                        {of("lcdf")});
-  return log_diff_exp({of("lccdf")},
-                      {of("lccdf", "rcens")});""",
+  if ({below} < log(0.5))  // the tail in which digits are left
+    return log_diff_exp({family.tail("below", "rcens")},
+                        {below});
+  return log_diff_exp({above},
+                      {family.tail("above", "rcens")});""",
         )
     )
+    first = "" if family.tails is None else family.tails.function
     return f"""\
-real censored_lpdf(real y, int cens, {upper}real mu{others}) {{
-  if (cens == 0) return {of("lpdf")};
-  if (cens == 1) return {of("lccdf")};
-  {left}return {of("lcdf")};{last}
+{first}real censored_lpdf(real y, int cens, {upper}real mu{others}) {{
+  if (cens == 0) return {name}(y | {arguments.replace("[n]", "")});
+  if (cens == 1) return {above};
+  {left}return {below};{last}
 }}"""
 
 

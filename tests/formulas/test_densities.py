@@ -12,7 +12,9 @@ from scipy import stats
 from scipy.special import expit
 
 import stancoreset as sc
+from stancoreset.engines import resolve_engine
 from stancoreset.errors import DataError, OptionError
+from stancoreset.formulas import FAMILIES as KNOWN
 from stancoreset.posterior.arviz import group_of, posterior_container
 
 FRAME = simulated(60).assign(w=np.arange(60) % 4, code=np.resize([0, 1, -1, 2], 60))
@@ -120,7 +122,7 @@ DENSITIES = {
 @pytest.mark.parametrize("family", DENSITIES)
 def test_the_density_of_a_row(family, weighted):
     """Of programs with weights too, whose log_lik has none."""
-    assert DENSITIES.keys() == OUTCOMES.keys() == sc.formulas.FAMILIES.keys()
+    assert DENSITIES.keys() == OUTCOMES.keys() == KNOWN.keys()
     left = OUTCOMES[family]
     if weighted:
         left += " + weights(w)" if "|" in left else " | weights(w)"
@@ -155,6 +157,70 @@ def test_the_density_of_a_censored_row(family):
         there.logpdf(y),
     )
     np.testing.assert_allclose(by_stan(d), expected, rtol=1e-7, atol=1e-9)
+
+
+def tails(family, engine):
+    """A program of the log probabilities of limits: below, above, in an interval."""
+    d = sc.regression("weibull | cens(code, upper) ~ x", FRAME, family=family, engine="stanli")
+    functions = d.program[d.program.index("functions") : d.program.index("data {")]
+    given = ", ".join(["mu", *(f"exp(p[{k}])" for k, _ in enumerate(KNOWN[family].parameters, 2))])
+    code = (
+        f"{functions}data {{ int cens; real y; real rcens; }}\nparameters {{ vector[2] p; }}\n"
+        f"model {{ real mu = p[1]; target += censored_lpdf(y | cens, rcens, {given}); }}"
+    )
+    return resolve_engine(engine, 1).compile(code, name="tails")
+
+
+ENGINES = ["stanli", pytest.param("cmdstan", marks=[pytest.mark.cmdstan, pytest.mark.slow])]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("family", ["gaussian", "lognormal"])
+def test_normal_tails_far_out(family, engine, request):
+    """Where Stan's own upper tail is minus infinity from z = 8.3 on, log-normal tails from 38."""
+    if engine == "cmdstan":
+        request.getfixturevalue("cmdstan")
+    made, sigma = tails(family, engine), 1.5
+    of = np.exp if family == "lognormal" else np.asarray
+    for z in (5.0, 8.0, 9.0, 20.0, 37.0, 40.0):
+        y, upper = of(0.4 + sigma * z), of(0.4 + sigma * (z + 0.2))
+        low, lower = of(0.4 - sigma * z), of(0.4 - sigma * (z + 0.2))
+        tail, hazard = stats.norm.logsf(z), np.exp(stats.norm.logpdf(z) - stats.norm.logsf(z))
+        between = tail + np.log(-np.expm1(stats.norm.logsf(z + 0.2) - tail))
+        for cens, at, limit, value, sign in (
+            (1, y, y, tail, 1),
+            (-1, low, low, tail, -1),
+            (2, y, upper, between, 0),
+            (2, lower, low, between, 0),
+        ):
+            data = {"cens": cens, "y": float(at), "rcens": float(limit)}
+            with made.bind(data) as bound:
+                found, slope = bound.log_density_gradient(np.array([[0.4, np.log(sigma)]]))
+            np.testing.assert_allclose(found, value, rtol=1e-9)
+            assert np.isfinite(slope).all()
+            if sign:
+                by_hand = [sign * hazard / sigma, hazard * z]
+                np.testing.assert_allclose(slope[0], by_hand, rtol=4e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gamma_tails_have_the_derivatives_of_their_values(engine, request):
+    """That of Stan's `gamma_lccdf` by the shape is 20 % off at a shape of 150, then no number."""
+    if engine == "cmdstan":
+        request.getfixturevalue("cmdstan")
+    made, h = tails("gamma", engine), 1e-4 * np.array([-2.0, -1.0, 1.0, 2.0])
+    for shape in (0.5, 5.0, 30.0, 150.0, 400.0):
+        for z in (-1.0, 0.0, 1.0, 4.0):
+            y = 1.0 + z / np.sqrt(shape)
+            if y <= 0:
+                continue
+            with made.bind({"cens": 1, "y": y, "rcens": y}) as bound:
+                found, slope = bound.log_density_gradient(np.array([[0.0, np.log(shape)]]))
+            near = shape * np.exp(h)
+            np.testing.assert_allclose(found, stats.gamma.logsf(y * shape, shape), rtol=1e-8)
+            by_shape = np.array([1, -8, 8, -1]) @ stats.gamma.logsf(y * near, near) / 12e-4
+            by_mean = y * shape * np.exp(stats.gamma.logpdf(y * shape, shape) - found[0])
+            np.testing.assert_allclose(slope[0], [by_mean, by_shape], rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(

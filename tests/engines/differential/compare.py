@@ -9,12 +9,14 @@ from itertools import islice
 
 import numpy as np
 
-from stancoreset.engines import Compiled, resolve_engine
+from stancoreset.engines import BoundModel, Compiled, resolve_engine
 from stancoreset.errors import DataError, EngineError
 
 from .terms import FUNCTIONS, SIZES, TERMS, code_of
 
-__all__ = ["COUNTS", "REGIONS", "Apart", "compared", "names_in", "points", "terms_of"]
+__all__ = [
+    "COUNTS", "REGIONS", "Apart", "compared", "from_differences", "names_in", "points", "terms_of",
+]  # fmt: skip
 
 #: Terms in one program: C++ compilers take a minute for as many.
 A_PROGRAM = 75
@@ -118,6 +120,33 @@ def _apart(name: str, term: str, genuine: Compiled, k: int, ours: Compiled) -> A
         for region, largest in zip(regions, np.split(apart, starts), strict=True):
             worst[region] = max(worst[region], float(largest.max()))
     return Apart(name, worst, usable, lax)
+
+
+def from_differences(term: str) -> float:
+    """The largest relative difference of stanli's gradients from differences of its values.
+
+    At points of the interior where values are finite; what halved steps leave open is taken off.
+    """
+    ours = resolve_engine("stanli", 1).compile(code_of([term]), name="term")
+    at, worst = points()["interior"][1:], 0.0
+    for n in COUNTS if re.search(r"\bn\b", term) else COUNTS[:1]:
+        with ours.bind({"k": 1, "n": n}) as bound:
+            value, slope = bound.log_density_gradient(at)
+            wide, narrow = (_central(bound, at, h) for h in (1e-3, 5e-4))
+        found, open_ = (4 * narrow - wide) / 3, 3 * abs(wide - narrow)
+        good = np.isfinite(np.column_stack([value, found])).all(axis=1)
+        off = abs(slope - found) - open_ - 1e-9 * np.maximum(1, abs(value))[:, None]
+        off = (off / np.maximum(1, abs(found).max(axis=1, keepdims=True)))[good]
+        worst = max(worst, float(np.nan_to_num(off, nan=np.inf).max(initial=0)))
+    return worst
+
+
+def _central(bound: BoundModel, at: np.ndarray, h: float) -> np.ndarray:
+    steps = h * np.eye(at.shape[1])
+    moved = np.vstack([at + sign * step for step in steps for sign in (1, -1)])
+    value = bound.log_density_gradient(moved)[0].reshape(len(steps), 2, len(at))
+    with np.errstate(invalid="ignore"):
+        return ((value[:, 0] - value[:, 1]) / (2 * h)).T
 
 
 def _relative(theirs: np.ndarray, ours: np.ndarray) -> np.ndarray:
