@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import cauchy, norm
 
-from stancoreset.errors import CertificateError
+from stancoreset.errors import CertificateError, StancoresetError
 from stancoreset.posterior import faults
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.posterior.certificate import certify, leaves_no_doubt
@@ -232,6 +232,13 @@ def test_zero_density_draws_have_no_weight():
 def test_bad_log_weights_are_refused(log_weights, words):
     with pytest.raises(CertificateError, match=words):
         certify(log_weights)
+
+
+@pytest.mark.parametrize("name", ["divergences", "n_transitions"])
+@pytest.mark.parametrize("count", [-1, 2.5])
+def test_counts_of_transitions_are_whole_numbers(name, count):
+    with pytest.raises(StancoresetError, match=name):
+        certify(np.zeros(200), **{name: count})
 
 
 def test_expectation_wants_the_certified_draws():

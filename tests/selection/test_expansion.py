@@ -16,7 +16,7 @@ import stancoreset as sc
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.rows import Matrix
 from stancoreset.selection import PAIRS, Expansion
-from stancoreset.selection.expansion import _bend, antithetic
+from stancoreset.selection.expansion import _bend, _square_root, antithetic
 
 SPREAD = 0.5
 
@@ -165,3 +165,39 @@ def test_least_squares_find_a_quadratic():
     assert found.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is found
     exact = replace(expansion, expected=SimpleNamespace())
     assert exact.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is exact
+
+
+def flat(size):
+    """An expansion of zero, with an identity for a covariance."""
+    return Expansion(
+        centre=np.arange(1.0, size + 1),
+        columns=np.arange(size),
+        value=0.0,
+        gradient=np.zeros(size),
+        tangent=np.zeros(size),
+        hessian=np.zeros((size, size)),
+        scale=np.ones(size),
+        factor=np.eye(size),
+        prior_hessian=np.zeros((size, size)),
+        param_names=tuple(f"b.{k}" for k in range(size)),
+    )
+
+
+def test_points_have_the_covariance_of_the_draws():
+    """Every pair is opposite around the centre, and ψ₀ + F z spreads as the posterior does."""
+    rng = np.random.default_rng(reseeded(3))
+    cov = np.array([[1.0, 1.8, 0.0], [1.8, 4.0, 0.3], [0.0, 0.3, 0.25]])
+    factor = _square_root(cov)
+    np.testing.assert_allclose(factor @ factor.T, cov, atol=1e-12)
+    expansion = replace(flat(4), columns=np.array([0, 1, 3]), factor=factor)
+    points = antithetic(expansion, 20_000, rng)
+    one, other = np.split(points - expansion.centre, 2)
+    np.testing.assert_allclose(one, -other, atol=1e-12)
+    assert not one[:, 2].any()  # no coordinate of the quadratic
+    np.testing.assert_allclose(np.cov(one[:, [0, 1, 3]].T), cov, atol=0.1)
+
+
+def test_draws_too_few_for_correlations_give_their_standard_deviations():
+    draws = np.random.default_rng(reseeded(4)).normal(size=(5, 12)) * np.arange(1, 13)
+    cov = np.cov(draws.T)
+    np.testing.assert_allclose(_square_root(cov), np.diag(draws.std(axis=0, ddof=1)))
