@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from problems import GROUPED_CODE, grouped_data
+from scipy.integrate import trapezoid
 
 import stancoreset as sc
 from stancoreset.rows import FullData, full_data
@@ -41,3 +42,14 @@ def test_a_subsample_is_evaluated_like_its_data(model, at_once):
     full = full_of(model, 1_000, at_once=at_once)
     with full, full.sampled(250, np.random.default_rng(0)) as small:
         assert small.fast == full.fast == at_once
+
+
+def test_the_log_density_is_the_one_that_has_the_gradient(model):
+    """By differences along a line, whose ends are far apart."""
+    draws = 0.3 * np.random.default_rng(2).normal(size=(1, 9)) + np.linspace(-1, 1, 2_001)[:, None]
+    with full_of(model, 300) as full:
+        value, gradient = full.log_density_gradient(draws)
+        found = full.log_density(draws)
+    np.testing.assert_allclose(found - found[0], value - value[0], rtol=1e-9, atol=1e-9)
+    rise = trapezoid(gradient.sum(axis=1), dx=1e-3)
+    assert found[-1] - found[0] == pytest.approx(rise, rel=1e-4)
