@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import stancoreset as sc
 from stancoreset.posterior import arviz as arviz_compat
@@ -72,6 +73,53 @@ def test_a_quarter_of_the_draws_is_enough_where_the_weights_are_equal(model):
     np.testing.assert_allclose(found.draw_index, np.linspace(0, 1_599, 250), atol=7)
     assert np.ptp(found.log_weights) < 1e-9
     assert judge.certificate(chains, 1_000).n_draws == 1_000
+
+
+def reference_at(model, checked, draws, **more):
+    """A reference of some draws, with the densities of all rows there."""
+    full = model._session.full_data(checked)
+    return Reference(
+        method="laplace",
+        draws=draws,
+        param_names=("mu",),
+        seed=1,
+        gaussian=GaussianFit(draws.mean(axis=0), np.atleast_2d(draws.std())),
+        log_prior=full.log_prior(draws),
+        log_likelihood=full.log_likelihood(draws),
+        **more,
+    )
+
+
+def test_mass_beyond_the_draws_is_that_of_the_normal_distribution(model):
+    """Four times the weight halves the sd: the reference, wider by half, knows what is cut off."""
+    checked, sd, mean = model.read({"N": N, "y": Y}), 1 / np.sqrt(N + 0.25), Y.sum() / (N + 0.25)
+    heavy = Coreset(np.arange(N), np.full(N, 4.0), N, "uniform", 0.0, 0.0)
+    wide = mean + 1.5 * sd * np.random.default_rng(5).normal(size=(4_000, 1))
+    log_q = -0.5 * ((wide[:, 0] - mean) / (1.5 * sd)) ** 2
+    judge = Certifier(
+        model._session, checked, heavy, (reference_at(model, checked, wide, log_q=log_q),)
+    )
+    chains, mu = chains_of(judge, mean, 0.5 * sd)
+    found = judge.certificate(chains, 1_000)
+    # log r = 1.5 z² + 0.2 z + …, nearly; beyond means above the highest by one.
+    edge = np.sqrt(np.max(((mu - mean) / sd) ** 2) + 1 / 1.5)
+    assert found.unseen == pytest.approx(2 * norm.sf(edge), abs=0.02)
+    assert found.verdict == "rejected"
+
+
+def test_a_mode_without_draws_has_the_share_of_the_references_draws(model):
+    """Three in ten draws of a reference are as probable as the chains', and far from these."""
+    checked, sd = model.read({"N": N, "y": Y}), 1 / np.sqrt(N + 0.25)
+    everyone = Coreset(np.arange(N), np.ones(N), N, "uniform", 0.0, 0.0)
+    away = np.arange(200) % 10 < 3
+    none, some = (
+        reference_at(model, checked, Y.mean() + sd * at[:, None], spare=np.zeros((0, 1)))
+        for at in (np.full(200, 1.5), np.where(away, -2.0, 1.5))
+    )
+    for references, share in (((none,), 0.0), ((some,), 0.3), ((none, some), 0.3)):
+        judge = Certifier(model._session, checked, everyone, references)
+        chains, _ = chains_of(judge, Y.mean() + 2.0 * sd, 0.3 * sd)
+        assert judge.certificate(chains, 400).unvisited == pytest.approx(share)
 
 
 def test_the_error_of_a_gaussian_is_relative_to_the_log_likelihood():
