@@ -96,6 +96,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "return self.point + self.width * rng.uniform(1.0, 1.5, len(self.point))",
     ): "any random point is as generic",
     ("reference/collapsed/conditional.py", "seed: int = 1"): "any seed is as good",
+    ("selection/hermite/projection.py", "pass  # one large matrix at a time is enough"): "memory",
+    (
+        "selection/control_variates.py",
+        "least = eigh(rest, eigvals_only=True, )[0] if few else _lowest(rest)",
+    ): "all eigenvalues ascend, and the first is the lowest",
     ("selection/hermite/projection.py", "MAX_CANDIDATES = 2001"): "a tuned number",
     (
         "program/certify.py",
