@@ -135,7 +135,7 @@ class FullData:
         self._evaluated = self._without_repeats()
         rows = weighted.n_obs(self._evaluated)
         count = max(1, min(self._threads, rows // MIN_ROWS_PER_CHUNK))
-        if in_process and rows > count * MAX_ROWS_PER_CHUNK:  # as many chunks for every thread
+        if in_process:  # as many chunks for every thread
             count *= -(-rows // (count * MAX_ROWS_PER_CHUNK))
         # Few rows for all draws are better than all rows for a few: reading the rows takes a
         # process as long as evaluating many draws, and every thread has memory of its own.

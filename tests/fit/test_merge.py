@@ -143,7 +143,7 @@ def test_quadratics_add_exactly():
                 curvature=curvature,
                 width=np.where(curvature < 0, 8.0, 1e9),
                 offset=np.zeros(2),
-                diagonal=np.zeros(2),
+                diagonal=np.exp(rng.normal(size=2)),
                 least_eigenvalue=-0.1,
             )
         )

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import cauchy, norm
 
-from stancoreset.errors import CertificateError
+from stancoreset.errors import CertificateError, StancoresetError
 from stancoreset.posterior import faults
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.posterior.certificate import certify, leaves_no_doubt
+from stancoreset.posterior.faults import WeightsAndChains, WeightsMove
 from stancoreset.posterior.importance import moved_by
 
 
@@ -232,6 +233,36 @@ def test_zero_density_draws_have_no_weight():
 def test_bad_log_weights_are_refused(log_weights, words):
     with pytest.raises(CertificateError, match=words):
         certify(log_weights)
+
+
+@pytest.mark.parametrize("moved", [(0.08, 0.0), (0.0, 0.08)])
+def test_a_mean_or_a_standard_deviation_that_moves_is_enough(moved):
+    weights = 0.001 * np.random.default_rng(0).standard_normal(1_000)
+    found = certify(weights, 0.01, moved=moved)
+    assert found.verdict == "corrected"
+    assert found.faults == (WeightsMove(0.08, 0.07),)
+
+
+@pytest.mark.parametrize("means", [True, False])
+def test_what_weights_move_and_chains_leave_is_added_for_each_kind(means):
+    """0.06 and two errors of 0.025 of the same kind are 0.11; of different kinds 0.08 at most."""
+    weights = 0.001 * np.random.default_rng(0).standard_normal(1_000)
+    moved, errors = (0.06, 0.03), (0.025, 0.01) if means else (0.01, 0.025)
+    found = certify(weights, 0.01, moved=moved, monte_carlo=MonteCarlo(*errors, 400.0, 300.0))
+    if means:
+        (fault,) = found.faults
+        assert isinstance(fault, WeightsAndChains)
+        numbers = fault.off, fault.bound, fault.moved, fault.mcse
+        assert numbers == pytest.approx((0.11, 0.1, 0.06, 0.025))
+    else:
+        assert found.verdict == "certified"
+
+
+@pytest.mark.parametrize("name", ["divergences", "n_transitions"])
+@pytest.mark.parametrize("count", [-1, 2.5])
+def test_counts_of_transitions_are_whole_numbers(name, count):
+    with pytest.raises(StancoresetError, match=name):
+        certify(np.zeros(200), **{name: count})
 
 
 def test_expectation_wants_the_certified_draws():

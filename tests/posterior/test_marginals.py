@@ -239,6 +239,23 @@ def test_weights_that_are_equal_move_nothing():
     assert (found.efficiency, found.least_efficiency) == pytest.approx((1, 1))
 
 
+def test_the_worst_tail_is_that_of_the_worst_group():
+    """Weights exp(c z²) of a normal z have the tail index 2 c; what hardly varies has none."""
+    rng = np.random.default_rng(reseeded(9))
+    draws, blocks = rng.normal(size=(4_000, 41)), Blocks(np.arange(41) - 1)
+    bent = np.where(np.arange(41) == 7, 0.3, 0.01)
+    bent[0] = 0.0
+    ratio, gradients = draws**2 @ bent, 2 * bent * draws
+    found = marginals_of(ratio, gradients, draws, blocks, names(blocks))
+    assert found.largest_khat == pytest.approx(0.6, abs=0.15)
+    assert found.least_efficiency < 0.9
+    even = marginals_of(
+        ratio - 0.3 * draws[:, 7] ** 2, gradients * (bent < 0.3), draws, blocks, names(blocks)
+    )
+    assert even.largest_khat == 0.0
+    assert even.least_efficiency > 0.99
+
+
 def test_a_table_keeps_everything():
     found, _, _ = some_marginals(scale=0.05)
     again = Marginals.of_frame(found.to_frame())

@@ -397,6 +397,8 @@ def test_glm_is_found_and_equals_stan_on_all_rows(name):
             exact, numeric = (full.hessian(draws[0], width) for full in (fast, slow))
             size = np.sqrt(np.outer(np.diag(numeric), np.diag(numeric)))
             np.testing.assert_allclose(exact / size, numeric / size, atol=1e-6)
+            # Matrix products need no rows in the engine.
+            assert (fast.rows_to_bind, slow.rows_to_bind) == (0, N)
             # A subsample is a GLM as well.
             rows_of_it = (full.sampled(500, np.random.default_rng(2)) for full in (fast, slow))
             with next(rows_of_it) as fast_few, next(rows_of_it) as slow_few:

@@ -367,6 +367,12 @@ def test_weights_are_a_column(frame):
         np.testing.assert_allclose(disk.log_density(draws), full.log_density(draws), rtol=1e-12)
         with disk.subsample(N, rng) as a, full.subsample(N, rng) as b:
             np.testing.assert_allclose(a.log_density(draws), b.log_density(draws), rtol=1e-12)
+        rows, counts = np.array([7, 0, 11_999]), weighted["count"].to_numpy()
+        for each in (disk, full):
+            np.testing.assert_array_equal(each.weights_at(rows), counts[rows])
+            np.testing.assert_array_equal(each.weights_of(rows), counts[rows])
+        assert full.total_weight == counts.sum()
+        assert disk.total_weight == pytest.approx(counts.sum(), rel=0.05)  # of the sample
 
 
 def test_rows_on_the_second_axis(frame):

@@ -14,14 +14,18 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
-from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError
+from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError, OutputError
 from stancoreset.fit.controlled import ControlledSelection
 from stancoreset.fit.rounds import influential_rows
 from stancoreset.program.certify import Certifier
 from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.rows import Blocks, Matrix
 from stancoreset.selection import Coreset, Expansion, control_variates
-from stancoreset.selection.control_variates import LEAST_CURVATURE, ControlVariate
+from stancoreset.selection.control_variates import (
+    LEAST_CURVATURE,
+    ControlVariate,
+    control_variate,
+)
 from stancoreset.selection.taylor import project_taylor
 from stancoreset.stan import StanProgram, weighted_program
 from stancoreset.stan.control import add_control
@@ -848,3 +852,76 @@ def test_eigenvalues_of_nothing_and_of_what_overflows():
     ):
         with pytest.raises(ControlError, match=r"overflow .* use control_variate=False"):
             found()
+
+
+# --- many groups ------------------------------------------------------------------------------
+
+
+def arrow_of_groups():
+    """R of 200 effects and three coordinates that they share, with two negative directions."""
+    rng, shared, groups = np.random.default_rng(9), 3, 200
+    count = shared + groups
+    cross = 0.05 * rng.normal(size=(groups, shared))
+    along = np.array([[1.0, 0.5, 0.2], [0.3, -1.0, 0.4], [0.2, 0.1, 1.0]])
+    corner = along.T @ np.diag([-0.8, -0.3, 2.0]) @ along
+    dense = np.zeros((count, count))
+    dense[:shared, :shared] = corner + cross.T @ cross
+    dense[shared:, :shared] = cross
+    dense[:shared, shared:] = cross.T
+    dense[np.arange(shared, count), np.arange(shared, count)] = 1.0
+    factor = np.tril(0.1 * rng.normal(size=(count, count))) * (np.arange(count) < shared)
+    factor += np.diag(rng.uniform(0.5, 2.0, count))
+    expansion = Expansion(
+        centre=rng.normal(size=count),
+        columns=np.arange(count),
+        value=0.0,
+        gradient=rng.normal(size=count),
+        tangent=np.zeros(count),
+        hessian=Matrix(-dense),
+        scale=np.linalg.norm(factor, axis=1),
+        factor=Matrix(factor),
+        prior_hessian=Matrix((count, count)),
+        param_names=tuple(f"r.{j}" for j in range(count)),
+    )
+    return dense, expansion
+
+
+class NoRows:
+    """A density of no rows: flat."""
+
+    def log_density_gradient(self, draws):
+        return np.zeros(len(draws)), np.zeros_like(draws)
+
+
+@pytest.fixture(scope="module")
+def of_groups():
+    dense, expansion = arrow_of_groups()
+    return dense, expansion, control_variate(NoRows(), NoRows(), expansion, left_out=())
+
+
+def test_an_arrow_is_the_curvature_with_negative_axes_of_unit_spread(of_groups):
+    """Along an axis a the posterior of aᵀψ has standard deviation one, whatever the units."""
+    dense, expansion, control = of_groups
+    assert control.arrow is not None
+    np.testing.assert_allclose(control.matrix.toarray(), dense, atol=1e-12)
+    assert len(control.curvature) == 2
+    assert np.all(control.curvature < 0)
+    covariance = (expansion.factor @ expansion.factor.T).toarray()
+    spread = np.sqrt(np.einsum("ja,ab,jb->j", control.axes, covariance, control.axes))
+    np.testing.assert_allclose(spread, 1.0)
+    draws = expansion.centre + 0.01 * np.random.default_rng(10).normal(size=(5, len(dense)))
+    delta = draws - expansion.centre
+    by_hand = delta @ expansion.gradient - 0.5 * np.einsum("sa,ab,sb->s", delta, dense, delta)
+    np.testing.assert_allclose(control.value(draws), by_hand, atol=1e-9)
+
+
+def test_an_arrow_is_kept_in_a_file_and_a_damaged_one_refused(of_groups, tmp_path):
+    *_, control = of_groups
+    control.save(tmp_path / "control.npz")
+    again = ControlVariate.load(tmp_path / "control.npz")
+    draws = control.centre + np.random.default_rng(11).normal(size=(5, len(control.centre)))
+    np.testing.assert_array_equal(again.value(draws), control.value(draws))
+    broken = replace(control.arrow, cross=np.full_like(control.arrow.cross, np.nan))
+    replace(control, arrow=broken).save(tmp_path / "control.npz")
+    with pytest.raises(OutputError, match="cross"):
+        ControlVariate.load(tmp_path / "control.npz")

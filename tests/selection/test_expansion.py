@@ -13,10 +13,11 @@ from scipy import sparse
 from seeds import reseeded
 
 import stancoreset as sc
+from stancoreset.limits import NOISE
 from stancoreset.posterior import arviz as arviz_compat
 from stancoreset.rows import Matrix
 from stancoreset.selection import PAIRS, Expansion
-from stancoreset.selection.expansion import _bend, antithetic
+from stancoreset.selection.expansion import _bend, _square_root, antithetic, expand
 
 SPREAD = 0.5
 
@@ -165,3 +166,75 @@ def test_least_squares_find_a_quadratic():
     assert found.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is found
     exact = replace(expansion, expected=SimpleNamespace())
     assert exact.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is exact
+
+
+def flat(size):
+    """An expansion of zero, with an identity for a covariance."""
+    return Expansion(
+        centre=np.arange(1.0, size + 1),
+        columns=np.arange(size),
+        value=0.0,
+        gradient=np.zeros(size),
+        tangent=np.zeros(size),
+        hessian=np.zeros((size, size)),
+        scale=np.ones(size),
+        factor=np.eye(size),
+        prior_hessian=np.zeros((size, size)),
+        param_names=tuple(f"b.{k}" for k in range(size)),
+    )
+
+
+def test_points_have_the_covariance_of_the_draws():
+    """Every pair is opposite around the centre, and ψ₀ + F z spreads as the posterior does."""
+    rng = np.random.default_rng(reseeded(3))
+    cov = np.array([[1.0, 1.8, 0.0], [1.8, 4.0, 0.3], [0.0, 0.3, 0.25]])
+    factor = _square_root(cov)
+    np.testing.assert_allclose(factor @ factor.T, cov, atol=1e-12)
+    expansion = replace(flat(4), columns=np.array([0, 1, 3]), factor=factor)
+    points = antithetic(expansion, 20_000, rng)
+    one, other = np.split(points - expansion.centre, 2)
+    np.testing.assert_allclose(one, -other, atol=1e-12)
+    assert not one[:, 2].any()  # no coordinate of the quadratic
+    np.testing.assert_allclose(np.cov(one[:, [0, 1, 3]].T), cov, atol=0.1)
+
+
+def test_draws_too_few_for_correlations_give_their_standard_deviations():
+    draws = np.random.default_rng(reseeded(4)).normal(size=(5, 12)) * np.arange(1, 13)
+    cov = np.cov(draws.T)
+    np.testing.assert_allclose(_square_root(cov), np.diag(draws.std(axis=0, ddof=1)))
+
+
+def test_coordinates_that_are_nearly_the_same_have_no_correlations():
+    """Two of three eigenvalues are noise beside the third."""
+    cov = np.ones((3, 3)) + 0.9 * NOISE * np.eye(3)
+    np.testing.assert_allclose(_square_root(cov), np.eye(3), rtol=1e-6)
+
+
+def test_displacements_are_those_of_what_the_quadratic_knows():
+    expansion = replace(flat(4), columns=np.array([0, 3]))
+    draws = np.arange(8.0).reshape(2, 4)
+    expected = (draws - expansion.centre) * [1, 0, 0, 1]
+    np.testing.assert_array_equal(expansion.displacements(draws), expected)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_all_rows_have_the_derivatives_of_the_quadratic(exact):
+    """Rows are averaged as the full data are, so that all of them leave no gradient."""
+    rng = np.random.default_rng(reseeded(5))
+    x = rng.normal(size=(400, 2))
+    data = {"N": 400, "D": 2, "X": x, "y": rng.binomial(1, 1 / (1 + np.exp(-x[:, 0])))}
+    data |= {"weights": np.ones(400), "alpha_scale": 2.0, "beta_scale": 2.0}
+    with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
+        checked, session = model.read(data), model._session
+        session.recognise_always()
+        reference = model.reference(data, method="laplace", draws=100, seed=1)
+        full, columns = session.full_data(checked), np.arange(3)
+        expansion = expand(full, reference, columns, 0 if exact else 8, exact=exact)
+        assert (expansion.points is None) == exact
+        pool = full.glm_pool(np.arange(400))
+        with full.copy_of(np.arange(400), np.ones(400)) as bound:
+            gradient, hessian = expansion.of_rows(bound, full.prior, pool)
+    np.testing.assert_allclose(gradient, expansion.gradient, atol=1e-6)
+    np.testing.assert_allclose(hessian, expansion.hessian, rtol=1e-4, atol=1e-4)
+    # At the centre itself the gradient is another one.
+    assert np.abs(expansion.gradient - expansion.tangent).max() > 1e-3

@@ -330,6 +330,23 @@ def test_columns_and_target_have_the_inner_products_of_the_rows(problem):
     assert projection.variance == pytest.approx(whole, rel=1e-8)
 
 
+def test_errors_are_relative_to_the_spread_of_the_log_likelihood(problem):
+    rows, q, _, projection = problem
+    values = kernel(6).log_lik(rows, q.draw(10_000, np.random.default_rng(6))) @ rows.weights
+    assert projection.heldout_size == pytest.approx(values.std(), rel=0.05)
+    assert projection.penalised(0.0).heldout_norm == projection.heldout_size
+
+
+def test_as_many_rows_as_equations_leave_what_no_weights_match(problem):
+    """The fit of sizes ends at half of `n_draws`: least squares on all candidates leave the gap."""
+    _, _, _, projection = problem
+    rank = np.linalg.matrix_rank(projection.phi)
+    assert projection.n_draws == 2 * rank
+    everything = np.linalg.lstsq(projection.phi, projection.target)[0]
+    residual = projection.target - projection.phi @ everything
+    assert residual @ residual == pytest.approx(projection.target[-1] ** 2)
+
+
 @pytest.mark.parametrize(
     "glm", some([kernel(3), kernel(2, "normal", scale=2)], 2, first=1), ids=["logistic", "normal"]
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,3 +100,18 @@ def test_sums_in_any_linear_form(code, seed):
 @given(code=programs(), seed=st.integers(0, 2**16))
 def test_many_sums_in_any_linear_form(code, seed):
     assert_identities_hold(code, seed)
+
+
+def test_a_prior_over_as_many_groups_as_the_data_have_is_woven():
+    """``1:max(g)`` is known from the full data: a prior, repeated for no row."""
+    code = """data { int N; array[N] int<lower=1, upper=3> g; vector[N] y; }
+    parameters { vector[3] a; }
+    model {
+      for (j in 1:max(g)) a[j] ~ normal(0, 2);
+      for (n in 1:N) y[n] ~ normal(a[g[n]], 1);
+    }"""
+    woven = weave(code)
+    assert [entry.role for entry in woven.explanation] == ["prior", "likelihood"]
+    rng = np.random.default_rng(0)
+    data = {"N": 30, "g": rng.integers(1, 4, 30), "y": rng.normal(size=30)}
+    assert max(identities(code, data, woven=woven).values()) < 1e-9

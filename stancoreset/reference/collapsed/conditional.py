@@ -184,38 +184,29 @@ class DenseFactor:
 
     Attributes
     ----------
-    scale : ndarray, shape (d,)
-        Square roots of H's diagonal.
     lower : ndarray, shape (d, d)
-        L with H = D L Lᵀ D, D = diag(scale).
+        L with H = L Lᵀ.
     """
 
-    scale: Float = field(repr=False)
     lower: Float = field(repr=False)
 
     @classmethod
     def of(cls, precision: Float) -> DenseFactor:
-        """Factor a matrix; raise a `LinAlgError` if it is not positive definite."""
-        diagonal = np.diag(precision)
-        if not np.all(diagonal > 0):  # nor if one is not a number
-            raise LinAlgError("a diagonal entry is not positive")
-        scale = np.sqrt(diagonal)
-        return cls(scale, cholesky(precision / scale / scale[:, None], lower=True))
+        """Factor a matrix; raise an error if it is not positive definite, or not finite."""
+        return cls(cholesky(precision, lower=True))
 
     @property
     def log_det(self) -> float:
         """log det H."""
-        return 2.0 * float(np.sum(np.log(self.lower.diagonal())) + np.sum(np.log(self.scale)))
+        return 2.0 * float(np.sum(np.log(self.lower.diagonal())))
 
     def solve(self, slope: Float) -> Float:
         """H⁻¹ times a vector (d,)."""
-        return np.asarray(cho_solve((self.lower, True), slope / self.scale) / self.scale)
+        return np.asarray(cho_solve((self.lower, True), slope))
 
     def spread(self, noise: Float) -> Float:
         """Draws of N(0, H⁻¹) from standard normal ones, (S, d) → (S, d)."""
-        return np.asarray(
-            solve_triangular(self.lower, noise.T, lower=True, trans="T").T / self.scale
-        )
+        return np.asarray(solve_triangular(self.lower, noise.T, lower=True, trans="T").T)
 
 
 AnyFactor: TypeAlias = DenseFactor | BlockFactor

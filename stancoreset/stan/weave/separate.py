@@ -514,7 +514,7 @@ class Flow:
     def alternatives(self, s: n.Stmt, e: n.Ternary) -> Proven:
         """``target += robust ? … : …;``, as an increment in each branch of a condition."""
         yes, no = (n.TargetAdd(v, line=s.line, origin=s.as_written) for v in (e.yes, e.no))
-        return self.branch(n.If(e.condition, yes, no, line=s.line))
+        return self.branch(n.If(e.condition, yes, no))
 
     def row_increment(self, s: n.Increment) -> Proven:
         """An increment in the loop over rows."""
