@@ -19,7 +19,7 @@ parameters, and they cancel wherever a log density without rows is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -253,6 +253,17 @@ class _Cut:
     def found(self, behind: frozenset[str]) -> tuple[tuple[n.Decl, ...], set[str]] | None:
         """Declarations of ψ at the outermost cut that can be declared, and the names behind it."""
         parameters = {d.name: d for d in self.tree.parameters}
+        rows, seen = self._outermost(behind)
+        if not seen or all(parameters.get(name) == decl for name, decl in seen.items()):
+            return None
+        return tuple(seen.values()), rows
+
+    def _outermost(self, behind: frozenset[str]) -> tuple[set[str], dict[str, n.Decl]]:
+        """Names behind the outermost cut that can be declared, and ψ there.
+
+        ψ is empty if a parameter cannot be declared.
+        """
+        parameters = {d.name: d for d in self.tree.parameters}
         candidates = {**parameters, **self._computed}
         while True:
             rows = self._behind(behind)
@@ -260,14 +271,11 @@ class _Cut:
             seen = {d.name: _as_parameter(d) for d in candidates.values() if d.name in border}
             lost = {name for name in border if not self._can_be_declared(seen.get(name))}
             if lost & parameters.keys():
-                return None
+                return rows, {}
             lost |= {v for v in border - parameters.keys() - lost if self._adds_nothing(v, border)}
             if not lost:
-                break
+                return rows, seen
             behind |= lost
-        if not seen or all(parameters.get(name) == decl for name, decl in seen.items()):
-            return None
-        return tuple(seen.values()), rows
 
     def lifted(self, behind: frozenset[str]) -> tuple[_Cut, dict[str, str]]:
         """The cut through the program with lifted products, and why others are not lifted."""
@@ -289,13 +297,21 @@ class _Cut:
             cut = _Cut(self.weighted, replace(tree, model=tree.model + computed), lifts)
             found = cut.found(behind)
             names = {d.name for d in found[0]} if found else set()
-            bad = {k: why for k, x in lifting.found.items() if (why := _refusal(x, lifts, names))}
+            bad = [
+                (x, why) for x in lifts if (why := _refusal(x, lifts, names, lifting.front.keys()))
+            ]
             if not bad:
                 return cut, lifting.left
-            refused |= bad
+            # Without a sum, a product in it may be good: sums go first.
+            sums = [(x, why) for x, why in bad if x.is_sum]
+            refused |= {x.key: why for x, why in sums or bad}
 
     def _search(self, behind: frozenset[str], refused: Mapping[str, str]) -> Lifting:
-        """A search for products of variables that keep their values in the model block."""
+        """A search for products of variables that keep their values in the model block.
+
+        It goes through all that stands behind the cut, of which rows are but a part: a variable
+        that is no coordinate, ``slope = exp(m + s * z)``, is computed there, too.
+        """
         tree, rows = self.tree, self._behind(behind)
         changed = assigned_names(tree.model)
         front = {d.name: d for d in tree.parameters}
@@ -306,7 +322,8 @@ class _Cut:
         data = {d.name: d for d in tree.known if d.name in self._known - rows}
         counts = {self.weighted.obs, *self.weighted.shared}
         anchors -= self._curved(anchors)
-        return Lifting(names, rows, front, data, counts, anchors, refused)
+        all_behind = self._outermost(behind)[0]
+        return Lifting(names, all_behind, front, data, counts, anchors, refused)
 
     @cached_property
     def _restricted(self) -> frozenset[str]:
@@ -408,11 +425,14 @@ class _Cut:
         name = f"{self.weighted.program.name}_likelihood"
         own = replace(self.weighted, program=StanProgram.from_code(code, name=name))
         local = {s.name for s in tree.model if isinstance(s, n.Decl)} & names
-        before = tuple(needed(tree.model, local)) if local else ()
+        # As the author wrote it: what stands there may read lifts before they are computed.
+        lifted = (s for lift in self.lifts for s in lift.statements)
+        model = (*self.weighted.program.tree.model, *lifted)
+        before = tuple(needed(model, local)) if local else ()
         return Likelihood(seen, own, before, self.lifts)
 
 
-def _refusal(lift: Lift, lifts: Iterable[Lift], seen: set[str]) -> str:
+def _refusal(lift: Lift, lifts: Iterable[Lift], seen: set[str], front: Set[str]) -> str:
     """Why a lift does not make ψ simpler; empty if it does."""
     if lift.name not in seen:
         return "it is a function of what the rows see by itself"
@@ -420,6 +440,9 @@ def _refusal(lift: Lift, lifts: Iterable[Lift], seen: set[str]) -> str:
         return f"the rows see {lift.anchor} by itself, too"
     if any(lift.overlaps(other) for other in lifts):
         return f"{lift.anchor} is a factor of several products"
+    others = (names_in(lift.element) - {lift.anchor}) & front
+    if lift.is_sum and others <= seen:
+        return "the rows see its other parts by themselves, too"
     return ""
 
 
