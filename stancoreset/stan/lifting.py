@@ -37,6 +37,7 @@ from stancoreset.stan.syntax import (
     picks_one,
     rewritten,
     sizes_of,
+    unchained,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -78,6 +79,8 @@ class Lift:
         The factor, or the variable in a sum, whose place it takes.
     part : tuple of str
         Which part of the anchor: one expression an index, ``""`` for all.
+    key : str
+        What tells it from other lifts: an entry, the sizes, and the anchor.
     """
 
     decl: n.Decl
@@ -85,16 +88,12 @@ class Lift:
     loops: tuple[tuple[str, n.Expr], ...]
     anchor: str
     part: tuple[str, ...]
+    key: str
 
     @property
     def name(self) -> str:
         """The variable's name."""
         return self.decl.name
-
-    @property
-    def key(self) -> str:
-        """What tells it from other lifts: the elements, their sizes, and the anchor."""
-        return _key(self.element, self.decl.size, self.anchor)
 
     @property
     def is_sum(self) -> bool:
@@ -356,7 +355,8 @@ class Lifting:
             declared = n.SizedType(kind.base, sizes, shape)
         else:
             declared = n.SizedType("vector", sizes[:-1], sizes[-1:])
-        key = _key(element, declared, chain.name)
+        parts = (chain.name, declared.base, *map(text, declared.dims))
+        key = ", ".join((self._entries(element, sizes), *parts))
         if key in self.refused:
             why.append(self.refused[key])
             return None
@@ -364,8 +364,21 @@ class Lifting:
             stem = "_".join(dict.fromkeys(x for x in _in_order(element) if x in self.front))
             decl = n.Decl(self.names.fresh(stem), declared)
             loops = tuple((self._index(i), size) for i, size in enumerate(sizes))
-            self.found[key] = Lift(decl, element, loops, chain.name, chain.part)
+            self.found[key] = Lift(decl, element, loops, chain.name, chain.part, key)
         return self.found[key]
+
+    def _entries(self, element: n.Expr, sizes: tuple[n.Expr, ...]) -> str:
+        """The text of an entry of a vector, which is the same where loops compute the entries."""
+
+        def leaf(e: n.Expr) -> n.Expr | None:
+            if isinstance(e, n.Var | n.Index) and e.type in (n.VECTOR, n.ROW_VECTOR):
+                return unchained(n.entry(e, n.integer(self._index(len(sizes)))))
+            return None if e.type.rank else e
+
+        try:
+            return text(entry_of(element, leaf))
+        except DoesNotApplyError:
+            return text(element)
 
     def _regrouped(self, factors: list[_Factor], place: _Place) -> n.Expr | None:
         """``(X * z) * tau`` as ``X * (z * tau)``, whose second factor may be lifted."""
@@ -559,10 +572,6 @@ class Lifting:
             case n.Call(args=(arg,)) if arg.type.rank == e.type.rank:
                 return self._shape(arg)
         return None
-
-
-def _key(element: n.Expr, size: n.SizedType, anchor: str) -> str:
-    return ", ".join((text(element), *map(text, size.dims), anchor))
 
 
 def _is_sum(e: n.Expr) -> bool:

@@ -425,10 +425,7 @@ class _Cut:
         name = f"{self.weighted.program.name}_likelihood"
         own = replace(self.weighted, program=StanProgram.from_code(code, name=name))
         local = {s.name for s in tree.model if isinstance(s, n.Decl)} & names
-        # As the author wrote it: what stands there may read lifts before they are computed.
-        lifted = (s for lift in self.lifts for s in lift.statements)
-        model = (*self.weighted.program.tree.model, *lifted)
-        before = tuple(needed(model, local)) if local else ()
+        before = tuple(needed(tree.model, local)) if local else ()
         return Likelihood(seen, own, before, self.lifts)
 
 
