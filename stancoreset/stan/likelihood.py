@@ -11,7 +11,9 @@ program where row data enter: what lies before the cut becomes the parameters of
 has no prior, and what lies behind it stays as it is.
 
 Products of parameters that the rows compute themselves, ``tau * z[g[n]]``, are made variables
-first (`stancoreset.stan.lifting`). Data decide whether a variable is too large (`too_large`).
+first, and so are arguments with them: ``m + s * z`` of ``slope = exp(m + s * z)``, for `slope`
+itself is always positive and no coordinate (`stancoreset.stan.lifting`). Data decide whether a
+variable is too large (`too_large`).
 
 Such a program is a weighted program like any other. Stan adds the Jacobians of its constrained
 parameters, and they cancel wherever a log density without rows is subtracted.
@@ -93,7 +95,7 @@ class Likelihood:
         Statements of the model block that compute those of `seen` that are declared there, and
         those that compute `lifted`.
     lifted : tuple of Lift
-        Those of `seen` that are products in the rows' terms, and have no name in the program.
+        Those of `seen` that are products or arguments, and have no name in the program.
     """
 
     seen: tuple[n.Decl, ...]
@@ -143,6 +145,9 @@ def likelihood_of(
     ... }'''
     >>> likelihood_of(weighted_program(StanProgram.from_code(code))).names
     ('sigma', 'a')
+    >>> bent = code.replace("a = tau * z", "a = exp(1 + tau * z)")
+    >>> likelihood_of(weighted_program(StanProgram.from_code(bent))).lifted[0].name
+    'tau_z'
     """
     cut = _Cut(weighted, weighted.program.tree)
     return cut.lifted(behind)[0].made(behind)
