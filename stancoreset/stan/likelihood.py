@@ -342,8 +342,10 @@ class _Cut:
 
     def _curved(self, names: set[str]) -> set[str]:
         """Names among `names` whose values come from a function with a bounded range."""
-        steps = self._steps
-        return {v for v in names for s in steps if any(map(_is_curved, _values_of(s, v)))}
+        steps, parameters = self._steps, {d.name for d in self.tree.parameters}
+        moving = parameters | derived(steps, parameters)
+        values = ((v, e) for v in names for s in steps for e in _values_of(s, v))
+        return {v for v, e in values if _is_curved(e, moving)}
 
     @property
     def _log_lik(self) -> list[n.Stmt]:
@@ -459,12 +461,22 @@ def _values_of(statement: n.Stmt, name: str) -> Iterator[n.Expr]:
                     yield value
 
 
-def _is_curved(value: n.Expr) -> bool:
-    """Whether a value is the result of a function whose range is bounded."""
-    value = bare(value)
-    if isinstance(value, n.Binary):
-        return value.op in ("^", ".^")
-    return isinstance(value, n.Call) and value.name in _CURVED
+def _is_curved(value: n.Expr, moving: Set[str]) -> bool:
+    """Whether a value has a bounded range, like a function's result times or plus a number.
+
+    Those of `moving` depend on parameters.
+    """
+    match bare(value):
+        case n.Call(name=name):
+            return name in _CURVED
+        case n.Unary(arg=arg) | n.Transpose(arg=arg):
+            return _is_curved(arg, moving)
+        case n.Binary(op=op, left=left, right=right):
+            if op in ("^", ".^"):
+                return True
+            free = [e for e in (left, right) if names_in(e) & moving]
+            return len(free) == 1 and _is_curved(free[0], moving)
+    return False
 
 
 def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]]) -> Iterator[str]:

@@ -85,6 +85,8 @@ def test_parameters_that_rows_see_need_no_other_coordinates():
     [
         # Always positive, and not declared so: draws of a Gaussian would not be.
         ("vector[J] a = mu + tau * z; real s = exp(sigma);", ("sigma", "a")),
+        ("vector[J] a = mu + tau * z; real s = 1 / sqrt(sigma);", ("sigma", "a")),
+        ("vector[J] a = mu + tau * z; real s = 0.1 + 2 * exp(-sigma);", ("sigma", "a")),
         # Declared, its coordinate is the logarithm.
         ("vector[J] a = mu + tau * z; real<lower=0> s = exp(sigma);", ("a", "s")),
         # A function of what is seen already.
@@ -164,7 +166,6 @@ SEEN = [
     "brms_multilevel_correlated",
     "append_zero",
     "brms_multivariate_rescor",
-    "dugongs",
     "group_regression",
     "missing_index",
     "mixture_brms",
@@ -498,6 +499,7 @@ ARGUMENTS = {
     """vector[J] r;
     for (j in 1:J) r[j] = exp(beta[2] + sd[1] * z[j]);
     y ~ normal(r[g], sigma);""": {"sigma", "beta_sd_z"},
+    "vector[J] r = 0.1 + 0.8 / (1 + exp(-(mu + tau * z))); b ~ bernoulli(r[g]);": {"mu_tau_z"},
     # A function in a function, a number, a matrix, entries of two vectors, levels of groups.
     "vector[J] r = inv_logit(lt + exp(mu) * z); b ~ bernoulli(r[g]);": {"lt_mu_z"},
     "vector[J] r = exp(mu + sin(lt) * z); y ~ normal(r[g], 1);": {"mu_lt_z"},
