@@ -139,8 +139,10 @@ def test_a_matrix_that_must_be_symmetric_is_no_coordinate(rows):
 
 
 def test_another_matrix_is_one():
+    """One with a positive entry is none, whatever the rows read of it."""
     code = PAIRS.replace("ROWS", "y[n] ~ normal(m[1] + S[1, 2] * x[n], 1)")
-    assert seen(code) == ("m", "S")
+    assert seen(code) == ("beta", "tau", "sigma", "m")
+    assert seen(code.replace("square(tau) + 0.25", "mu * tau")) == ("m", "S")
 
 
 def test_numbers_with_the_sum_one_are_no_coordinates():
