@@ -1,4 +1,4 @@
-"""Products of parameters inside the rows' terms, as variables that the rows can see.
+"""Products of parameters behind the cut, and sums with them, as variables that the rows can see.
 
 A program by hand often computes a group effect where a row needs it: the rows of
 
@@ -13,26 +13,35 @@ rows and loops enter the product, and with the shape of its elements. So ψ neve
 ``a[g[n]] * b[h[n]]`` would be a matrix, and stays. The product is linear in its anchor, whose
 elements may be any real numbers: so may those of the product, and they need no transform. A
 product of positive factors stays; in their coordinates, which are logarithms, it is a sum.
+
+A function such as `exp` bends what it is given, but has no ridge of its own: where its argument is
+a sum with such products, free of row data, the sum takes the anchor's place as a whole. Of
+``exp(m + s * z[g[n]])`` the rows see ``m_s_z[j] = m + s * z[j]``, and neither `m` nor ``s * z``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import or_
 
 from stancoreset.stan.syntax import (
     Names,
+    assigned_names,
     bare,
+    counted_to,
     name_of,
     names_in,
     outside_indices,
     picks_one,
     rewritten,
     sizes_of,
+    unchained,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import DoesNotApplyError, entry_of
+from stancoreset.stan.weave import UNARY, DoesNotApplyError, entry_of
 
 # Functions of entries: finite at every number, and at every positive number.
 _FINITE = frozenset(
@@ -48,24 +57,30 @@ _ABOVE_ZERO = frozenset(
 # Functions of whole containers, and the argument whose shape their value has.
 _SHAPED = {"diag_pre_multiply": 1, "diag_post_multiply": 0, "cumulative_sum": 0, "softmax": 0}
 _PRODUCTS = ("*", ".*", "/", "./")
-_OPERATORS = (*_PRODUCTS, "+", "-", "^", ".^")
+_SUMS = ("+", "-")
+_POWERS = ("^", ".^")
+_OPERATORS = (*_PRODUCTS, *_SUMS, *_POWERS)
+# Functions that bend their first argument: its sums are what they see.
+_BENDING = UNARY | {"pow", "softmax"}
 
 
 @dataclass(frozen=True)
 class Lift:
-    """One product as a variable.
+    """One product, or a sum with products, as a variable.
 
     Attributes
     ----------
     decl : Decl
     element : Expr
-        The product at the indices of `loops`; the whole variable if there are none.
+        The value at the indices of `loops`; the whole variable if there are none.
     loops : tuple of (str, Expr)
         Index variables and their largest values.
     anchor : str
-        The factor whose place it takes.
+        The factor, or the variable in a sum, whose place it takes.
     part : tuple of str
         Which part of the anchor: one expression an index, ``""`` for all.
+    key : str
+        What tells it from other lifts: an entry, the sizes, and the anchor.
     """
 
     decl: n.Decl
@@ -73,11 +88,17 @@ class Lift:
     loops: tuple[tuple[str, n.Expr], ...]
     anchor: str
     part: tuple[str, ...]
+    key: str
 
     @property
     def name(self) -> str:
         """The variable's name."""
         return self.decl.name
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it is an argument that is a sum."""
+        return _is_sum(self.element)
 
     @property
     def statements(self) -> tuple[n.Stmt, ...]:
@@ -125,26 +146,36 @@ class _Chain:
 
 @dataclass(frozen=True)
 class _Place:
-    """The place of an expression: variables of loops around, and whether every row reads it."""
+    """The place of an expression.
+
+    Around it are variables `outer` of loops, and it is `certain` that it is computed if the sizes
+    `ends` are not zero. Variables that are `changing` have other values there than at the end. In a
+    function that bends its argument it is `bent`.
+    """
 
     outer: frozenset[str]
+    changing: frozenset[str]
     certain: bool = True
+    ends: frozenset[str] = frozenset()
+    bent: bool = False
 
-    def within(self, *names: str, certain: bool = False) -> _Place:
+    def within(self, *names: str, certain: bool = False, end: str = "") -> _Place:
         """A place in a loop with these variables, or in a condition."""
-        return _Place(self.outer | set(names), self.certain and certain)
+        outer, certain = self.outer | set(names), self.certain and certain
+        ends = self.ends | {end} if end else self.ends
+        return replace(self, outer=outer, certain=certain, ends=ends)
 
 
 @dataclass(frozen=True)
 class Lifting:
-    """The search for products of parameters in statements about rows.
+    """The search for products of parameters, and arguments with them, behind the cut.
 
     Attributes
     ----------
     names : Names
         Those in use.
     rows : set of str
-        Names of row data, and of what is computed from them.
+        Names behind the cut: row data, what is computed from them, and what is no coordinate.
     front : mapping of str to Decl
         Variables that depend on parameters and on no row.
     data : mapping of str to Decl
@@ -156,7 +187,7 @@ class Lifting:
     refused : mapping of str to str
         What is not to be lifted, and why.
     found : dict of str to Lift
-        The lifts so far, by what they compute.
+        The lifts so far, by what they compute and the anchor.
     left : dict of str to str
         Products that stay, and why.
     """
@@ -173,16 +204,21 @@ class Lifting:
     _indices: list[str] = field(default_factory=list)
 
     def statements(self, body: Iterable[n.Stmt]) -> tuple[n.Stmt, ...]:
-        """The statements with products of parameters lifted in those about rows."""
-        return tuple(self._statement(s, _Place(frozenset(self.rows))) for s in body)
+        """The statements with products of parameters lifted in those behind the cut."""
+        body, rows = tuple(body), frozenset(self.rows)
+        changing = [*accumulate((frozenset(assigned_names(s)) for s in reversed(body)), or_)]
+        pairs = zip(body, reversed(changing), strict=True)
+        return tuple(self._statement(s, _Place(rows, later)) for s, later in pairs)
 
     def _statement(self, s: n.Stmt, place: _Place) -> n.Stmt:
         if not n.parts(s):
-            about_rows = names_in(s) & self.rows
-            return rewritten(s, lambda node: self._replaced(node, place)) if about_rows else s
+            named = names_in(s) | ({s.name} if isinstance(s, n.Decl) else set())
+            return rewritten(s, lambda x: self._replaced(x, place)) if named & self.rows else s
         match s:
             case n.For(name=name, upper=upper):
-                place = place.within(name, certain=name_of(upper) in self.counts)
+                end = "" if name_of(upper) in self.counts else counted_to(s)
+                certain = bool(end) or name_of(upper) in self.counts
+                place = place.within(name, certain=certain, end=end)
             case n.ForEach(name=name):
                 place = place.within(name)
             case n.While() | n.If():
@@ -195,12 +231,41 @@ class Lifting:
         return new
 
     def _replaced(self, node: n.Node, place: _Place) -> n.Expr | None:
-        """Lift a product of parameters into a variable, or return None for any other expression."""
-        if isinstance(node, n.Ternary):
-            yes, no = (self._inside(e, place.within()) for e in (node.yes, node.no))
-            return replace(node, yes=yes, no=no)
-        if not isinstance(node, n.Binary) or node.op not in _PRODUCTS:
-            return None
+        """Lift a product or an argument into a variable; None for any other expression."""
+        match node:
+            case n.Ternary(yes=yes, no=no):
+                yes, no = (self._inside(e, place.within()) for e in (yes, no))
+                return replace(node, yes=yes, no=no)
+            case n.Call(name=name, args=(arg, *others), user=False) if name in _BENDING:
+                args = (self._argument(arg, place), *(self._inside(e, place) for e in others))
+                return replace(node, args=args)
+            case n.Binary(op=op, left=left, right=right) if op in _POWERS:
+                left, right = self._argument(left, place), self._inside(right, place)
+                return replace(node, left=left, right=right)
+            case n.Binary(op=op) if op in _SUMS:
+                return self._sum(node, place) if place.bent else None
+            case n.Binary(op=op) if op in _PRODUCTS:
+                return self._product(node, place)
+        return None
+
+    def _argument(self, e: n.Expr, place: _Place) -> n.Expr:
+        """What a function bends, with sums in it lifted if row data enter by indices alone."""
+        known = self.front.keys() | self.data.keys() | place.outer - self.rows
+        return self._inside(e, replace(place, bent=outside_indices(e) <= known))
+
+    def _sum(self, node: n.Binary, place: _Place) -> n.Expr:
+        """A sum as a variable, if it has a product or the like; else with products lifted."""
+        if self._is_bent(node):
+            for chain in self._chains(node, place.outer):
+                group, out = self._lifted([(node, False)], chain, place, [])
+                if group:
+                    return out
+        place = replace(place, bent=False)
+        left, right = (self._inside(e, place) for e in (node.left, node.right))
+        return replace(node, left=left, right=right)
+
+    def _product(self, node: n.Binary, place: _Place) -> n.Expr | None:
+        """The largest part of a product as a variable; None if there is none."""
         if len(names_in(node) & self.front.keys()) < 2:
             return None
         factors = _factors(node)
@@ -233,7 +298,7 @@ class Lifting:
         for i, (factor, _) in enumerate(factors):
             entry = _entry(factor, many) if many else factor
             entry = None if entry is None else _with_indices(entry, index)
-            if entry is not None and self._is_parameter(entry):
+            if entry is not None and self._is_parameter(entry, place):
                 parts[i] = entry
         none: tuple[set[int], n.Expr] = set(), factors[0][0]
         used = names_in(parts.values()) & self.front.keys()
@@ -260,8 +325,9 @@ class Lifting:
             why.append(f"it is not linear in {chain.name}")
             return none
         # Containers of equal size in rows that are read may differ in size in others.
-        safe = place.certain or not kind.rank
-        if not safe or not self._in_range(element, chain, place.certain):
+        certain = place.certain and place.ends <= {text(size) for _, size in chain.picks}
+        safe = certain or not kind.rank
+        if not safe or not self._in_range(element, chain, certain):
             why.append("it may not exist for other rows")
             return none
         lift = self._lift(element, kind, shape, chain, why)
@@ -289,7 +355,8 @@ class Lifting:
             declared = n.SizedType(kind.base, sizes, shape)
         else:
             declared = n.SizedType("vector", sizes[:-1], sizes[-1:])
-        key = text(element) + "".join(f", {text(size)}" for size in declared.dims)
+        parts = (chain.name, declared.base, *map(text, declared.dims))
+        key = ", ".join((self._entries(element, sizes), *parts))
         if key in self.refused:
             why.append(self.refused[key])
             return None
@@ -297,8 +364,21 @@ class Lifting:
             stem = "_".join(dict.fromkeys(x for x in _in_order(element) if x in self.front))
             decl = n.Decl(self.names.fresh(stem), declared)
             loops = tuple((self._index(i), size) for i, size in enumerate(sizes))
-            self.found[key] = Lift(decl, element, loops, chain.name, chain.part)
+            self.found[key] = Lift(decl, element, loops, chain.name, chain.part, key)
         return self.found[key]
+
+    def _entries(self, element: n.Expr, sizes: tuple[n.Expr, ...]) -> str:
+        """The text of an entry of a vector, which is the same where loops compute the entries."""
+
+        def leaf(e: n.Expr) -> n.Expr | None:
+            if isinstance(e, n.Var | n.Index) and e.type in (n.VECTOR, n.ROW_VECTOR):
+                return unchained(n.entry(e, n.integer(self._index(len(sizes)))))
+            return None if e.type.rank else e
+
+        try:
+            return text(entry_of(element, leaf))
+        except DoesNotApplyError:
+            return text(element)
 
     def _regrouped(self, factors: list[_Factor], place: _Place) -> n.Expr | None:
         """``(X * z) * tau`` as ``X * (z * tau)``, whose second factor may be lifted."""
@@ -306,9 +386,14 @@ class Lifting:
             product = bare(factor)
             if over or not isinstance(product, n.Binary) or not _is_matrix_product(product):
                 continue
-            numbers = {j for j, (f, under) in enumerate(factors) if not under and self._is_scale(f)}
+            scales = (
+                j
+                for j, (f, under) in enumerate(factors)
+                if not (under or f.type.rank) and self._is_parameter(f, place)
+            )
+            numbers = set(scales)
             right = product.right
-            if not numbers or self._is_free(product) or not self._is_parameter(right):
+            if not numbers or self._is_free(product) or not self._is_parameter(right, place):
                 continue
             for j in sorted(numbers):
                 right = _times(right, factors[j][0], over=False)
@@ -319,12 +404,26 @@ class Lifting:
             return self._inside(out, place)
         return None
 
-    def _is_scale(self, e: n.Expr) -> bool:
-        return not e.type.rank and self._is_parameter(e)
+    def _is_parameter(self, e: n.Expr, place: _Place) -> bool:
+        """Whether a value depends on parameters and on no row, and is what it is at the end."""
+        used = names_in(e)
+        return bool(used & self.front.keys()) and not used & place.changing and self._is_free(e)
 
-    def _is_parameter(self, e: n.Expr) -> bool:
-        """Whether a value depends on parameters, and on no row."""
-        return bool(names_in(e) & self.front.keys()) and self._is_free(e)
+    def _is_bent(self, e: n.Node) -> bool:
+        """Whether a value is no linear function of the parameters taken together."""
+        below = [x for x in n.children(e) if names_in(x) & self.front.keys()]
+        match e:
+            case n.Call(name=name):
+                bent = not name.startswith("to_")
+            case n.Binary(op="*" | ".*"):
+                bent = len(below) > 1
+            case n.Binary(op="/" | "./", right=right):
+                bent = right in below
+            case n.Binary(op=op):
+                bent = op not in _SUMS
+            case _:
+                bent = False
+        return bool(below) and (bent or any(map(self._is_bent, below)))
 
     def _index(self, i: int) -> str:
         """The i-th index variable, the same one in all lifts."""
@@ -466,12 +565,18 @@ class Lifting:
                 column = left.type.base == "vector"  # times a row: all pairs
                 return (*(first if column else first[:-1]), *(second if column else second[1:]))
             case n.Binary(left=left, right=right):
-                return self._shape(left if left.type.rank else right)
+                shapes = (self._shape(x) for x in (left, right) if x.type.rank)
+                return next((shape for shape in shapes if shape is not None), None)
             case n.Call(name=name, args=args) if name in _SHAPED:
                 return self._shape(args[_SHAPED[name]])
             case n.Call(args=(arg,)) if arg.type.rank == e.type.rank:
                 return self._shape(arg)
         return None
+
+
+def _is_sum(e: n.Expr) -> bool:
+    e = bare(e)
+    return isinstance(e, n.Binary) and e.op in _SUMS
 
 
 def _factors(e: n.Expr, over: bool = False) -> list[_Factor]:

@@ -11,7 +11,9 @@ program where row data enter: what lies before the cut becomes the parameters of
 has no prior, and what lies behind it stays as it is.
 
 Products of parameters that the rows compute themselves, ``tau * z[g[n]]``, are made variables
-first (`stancoreset.stan.lifting`). Data decide whether a variable is too large (`too_large`).
+first, and so are arguments with them: ``m + s * z`` of ``slope = exp(m + s * z)``, for `slope`
+itself is always positive and no coordinate (`stancoreset.stan.lifting`). Data decide whether a
+variable is too large (`too_large`).
 
 Such a program is a weighted program like any other. Stan adds the Jacobians of its constrained
 parameters, and they cancel wherever a log density without rows is subtracted.
@@ -19,7 +21,7 @@ parameters, and they cancel wherever a log density without rows is subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -93,7 +95,7 @@ class Likelihood:
         Statements of the model block that compute those of `seen` that are declared there, and
         those that compute `lifted`.
     lifted : tuple of Lift
-        Those of `seen` that are products in the rows' terms, and have no name in the program.
+        Those of `seen` that are products or arguments, and have no name in the program.
     """
 
     seen: tuple[n.Decl, ...]
@@ -143,6 +145,9 @@ def likelihood_of(
     ... }'''
     >>> likelihood_of(weighted_program(StanProgram.from_code(code))).names
     ('sigma', 'a')
+    >>> bent = code.replace("a = tau * z", "a = exp(1 + tau * z)")
+    >>> likelihood_of(weighted_program(StanProgram.from_code(bent))).lifted[0].name
+    'tau_z'
     """
     cut = _Cut(weighted, weighted.program.tree)
     return cut.lifted(behind)[0].made(behind)
@@ -253,6 +258,17 @@ class _Cut:
     def found(self, behind: frozenset[str]) -> tuple[tuple[n.Decl, ...], set[str]] | None:
         """Declarations of ψ at the outermost cut that can be declared, and the names behind it."""
         parameters = {d.name: d for d in self.tree.parameters}
+        rows, seen = self._outermost(behind)
+        if not seen or all(parameters.get(name) == decl for name, decl in seen.items()):
+            return None
+        return tuple(seen.values()), rows
+
+    def _outermost(self, behind: frozenset[str]) -> tuple[set[str], dict[str, n.Decl]]:
+        """Names behind the outermost cut that can be declared, and ψ there.
+
+        ψ is empty if a parameter cannot be declared.
+        """
+        parameters = {d.name: d for d in self.tree.parameters}
         candidates = {**parameters, **self._computed}
         while True:
             rows = self._behind(behind)
@@ -260,14 +276,11 @@ class _Cut:
             seen = {d.name: _as_parameter(d) for d in candidates.values() if d.name in border}
             lost = {name for name in border if not self._can_be_declared(seen.get(name))}
             if lost & parameters.keys():
-                return None
+                return rows, {}
             lost |= {v for v in border - parameters.keys() - lost if self._adds_nothing(v, border)}
             if not lost:
-                break
+                return rows, seen
             behind |= lost
-        if not seen or all(parameters.get(name) == decl for name, decl in seen.items()):
-            return None
-        return tuple(seen.values()), rows
 
     def lifted(self, behind: frozenset[str]) -> tuple[_Cut, dict[str, str]]:
         """The cut through the program with lifted products, and why others are not lifted."""
@@ -289,13 +302,21 @@ class _Cut:
             cut = _Cut(self.weighted, replace(tree, model=tree.model + computed), lifts)
             found = cut.found(behind)
             names = {d.name for d in found[0]} if found else set()
-            bad = {k: why for k, x in lifting.found.items() if (why := _refusal(x, lifts, names))}
+            bad = [
+                (x, why) for x in lifts if (why := _refusal(x, lifts, names, lifting.front.keys()))
+            ]
             if not bad:
                 return cut, lifting.left
-            refused |= bad
+            # Without a sum, a product in it may be good: sums go first.
+            sums = [(x, why) for x, why in bad if x.is_sum]
+            refused |= {x.key: why for x, why in sums or bad}
 
     def _search(self, behind: frozenset[str], refused: Mapping[str, str]) -> Lifting:
-        """A search for products of variables that keep their values in the model block."""
+        """A search for products of variables that keep their values in the model block.
+
+        It goes through all that stands behind the cut, of which rows are but a part: a variable
+        that is no coordinate, ``slope = exp(m + s * z)``, is computed there, too.
+        """
         tree, rows = self.tree, self._behind(behind)
         changed = assigned_names(tree.model)
         front = {d.name: d for d in tree.parameters}
@@ -306,7 +327,8 @@ class _Cut:
         data = {d.name: d for d in tree.known if d.name in self._known - rows}
         counts = {self.weighted.obs, *self.weighted.shared}
         anchors -= self._curved(anchors)
-        return Lifting(names, rows, front, data, counts, anchors, refused)
+        all_behind = self._outermost(behind)[0]
+        return Lifting(names, all_behind, front, data, counts, anchors, refused)
 
     @cached_property
     def _restricted(self) -> frozenset[str]:
@@ -320,8 +342,10 @@ class _Cut:
 
     def _curved(self, names: set[str]) -> set[str]:
         """Names among `names` whose values come from a function with a bounded range."""
-        steps = self._steps
-        return {v for v in names for s in steps if any(map(_is_curved, _values_of(s, v)))}
+        steps, parameters = self._steps, {d.name for d in self.tree.parameters}
+        moving = parameters | derived(steps, parameters)
+        values = ((v, e) for v in names for s in steps for e in _values_of(s, v))
+        return {v for v, e in values if _is_curved(e, moving)}
 
     @property
     def _log_lik(self) -> list[n.Stmt]:
@@ -412,7 +436,7 @@ class _Cut:
         return Likelihood(seen, own, before, self.lifts)
 
 
-def _refusal(lift: Lift, lifts: Iterable[Lift], seen: set[str]) -> str:
+def _refusal(lift: Lift, lifts: Iterable[Lift], seen: set[str], front: Set[str]) -> str:
     """Why a lift does not make ψ simpler; empty if it does."""
     if lift.name not in seen:
         return "it is a function of what the rows see by itself"
@@ -420,6 +444,9 @@ def _refusal(lift: Lift, lifts: Iterable[Lift], seen: set[str]) -> str:
         return f"the rows see {lift.anchor} by itself, too"
     if any(lift.overlaps(other) for other in lifts):
         return f"{lift.anchor} is a factor of several products"
+    others = (names_in(lift.element) - {lift.anchor}) & front
+    if lift.is_sum and others <= seen:
+        return "the rows see its other parts by themselves, too"
     return ""
 
 
@@ -434,12 +461,22 @@ def _values_of(statement: n.Stmt, name: str) -> Iterator[n.Expr]:
                     yield value
 
 
-def _is_curved(value: n.Expr) -> bool:
-    """Whether a value is the result of a function whose range is bounded."""
-    value = bare(value)
-    if isinstance(value, n.Binary):
-        return value.op in ("^", ".^")
-    return isinstance(value, n.Call) and value.name in _CURVED
+def _is_curved(value: n.Expr, moving: Set[str]) -> bool:
+    """Whether a value has a bounded range, like a function's result times or plus a number.
+
+    Those of `moving` depend on parameters.
+    """
+    match bare(value):
+        case n.Call(name=name):
+            return name in _CURVED
+        case n.Unary(arg=arg) | n.Transpose(arg=arg):
+            return _is_curved(arg, moving)
+        case n.Binary(op=op, left=left, right=right):
+            if op in ("^", ".^"):
+                return True
+            free = [e for e in (left, right) if names_in(e) & moving]
+            return len(free) == 1 and _is_curved(free[0], moving)
+    return False
 
 
 def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]]) -> Iterator[str]:

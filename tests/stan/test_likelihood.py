@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from tiers import some
 
 pytest.importorskip("stanli")
@@ -84,6 +85,8 @@ def test_parameters_that_rows_see_need_no_other_coordinates():
     [
         # Always positive, and not declared so: draws of a Gaussian would not be.
         ("vector[J] a = mu + tau * z; real s = exp(sigma);", ("sigma", "a")),
+        ("vector[J] a = mu + tau * z; real s = 1 / sqrt(sigma);", ("sigma", "a")),
+        ("vector[J] a = mu + tau * z; real s = 0.1 + 2 * exp(-sigma);", ("sigma", "a")),
         # Declared, its coordinate is the logarithm.
         ("vector[J] a = mu + tau * z; real<lower=0> s = exp(sigma);", ("a", "s")),
         # A function of what is seen already.
@@ -136,8 +139,10 @@ def test_a_matrix_that_must_be_symmetric_is_no_coordinate(rows):
 
 
 def test_another_matrix_is_one():
+    """One with a positive entry is none, whatever the rows read of it."""
     code = PAIRS.replace("ROWS", "y[n] ~ normal(m[1] + S[1, 2] * x[n], 1)")
-    assert seen(code) == ("m", "S")
+    assert seen(code) == ("beta", "tau", "sigma", "m")
+    assert seen(code.replace("square(tau) + 0.25", "mu * tau")) == ("m", "S")
 
 
 def test_numbers_with_the_sum_one_are_no_coordinates():
@@ -163,7 +168,6 @@ SEEN = [
     "brms_multilevel_correlated",
     "append_zero",
     "brms_multivariate_rescor",
-    "dugongs",
     "group_regression",
     "missing_index",
     "mixture_brms",
@@ -329,7 +333,7 @@ LIFTED = {
     "for (n in 1:N) y[n] ~ normal(x[n] * (mu + tau * z[g[n]] * b[n] / 3), exp(lt));": {
         *("mu", "lt", "tau_z")
     },
-    "for (n in 1:N) y[n] ~ normal(mu, exp(lt + z[g[n]] / tau));": {"mu", "lt", "z_tau"},
+    "for (n in 1:N) y[n] ~ normal(lt + z[g[n]] / tau, sigma);": {"lt", "sigma", "z_tau"},
     "for (n in 1:N) y[n] ~ normal(x[n] > 0 ? mu + tau * z[g[n]] : mu, sigma);": {
         *("mu", "sigma", "tau_z")
     },
@@ -478,6 +482,124 @@ def test_the_quadratic_of_lifted_products_has_the_gradient_of_its_density():
         step = 1e-5 * np.eye(theta.shape[1])
         slopes = (bound.log_density(theta + step) - bound.log_density(theta - step)) / 2e-5
         np.testing.assert_allclose(bound.log_density_gradient(theta)[1][0], slopes, atol=1e-5)
+
+
+# ---- arguments of functions that bend ------------------------------------------------------
+
+#: The rows' statements, and what they see of the parameters.
+ARGUMENTS = {
+    # Computed by the model block, and by the rows.
+    "vector[J] r = exp(mu + tau * z); y ~ normal(r[g], sigma);": {"sigma", "mu_tau_z"},
+    "for (n in 1:N) y[n] ~ normal(x[n], exp(mu + z[g[n]] / tau));": {"mu_z_tau"},
+    "y ~ normal(exp(mu + tau * z[g]) .* x, sigma);": {"sigma", "mu_tau_z"},
+    "b ~ bernoulli(inv_logit(mu + tau * z)[g]);": {"mu_tau_z"},
+    "b ~ bernoulli(inv_logit((mu + tau * z)[g]));": {"mu_tau_z"},
+    "vector[J] r; for (j in 1:J) r[j] = exp(mu + tau * z[j]); y ~ normal(r[g], sigma);": {
+        *("sigma", "mu_tau_z")
+    },
+    # By an element that exists wherever the loop runs.
+    """vector[J] r;
+    for (j in 1:J) r[j] = exp(beta[2] + sd[1] * z[j]);
+    y ~ normal(r[g], sigma);""": {"sigma", "beta_sd_z"},
+    "vector[J] r = 0.1 + 0.8 / (1 + exp(-(mu + tau * z))); b ~ bernoulli(r[g]);": {"mu_tau_z"},
+    # A function in a function, a number, a matrix, entries of two vectors, levels of groups.
+    "vector[J] r = inv_logit(lt + exp(mu) * z); b ~ bernoulli(r[g]);": {"lt_mu_z"},
+    "vector[J] r = exp(mu + sin(lt) * z); y ~ normal(r[g], 1);": {"mu_lt_z"},
+    "real r = square(mu + tau * lt); y ~ normal(r * x, sigma);": {"sigma", "mu_tau_lt"},
+    "real r = (mu + tau * lt)^3; y ~ normal(r * x, sigma);": {"sigma", "mu_tau_lt"},
+    """matrix[K, J] R = exp(mu + tau * Z);
+    for (n in 1:N) y[n] ~ normal(X[n] * R[, g[n]], sigma);""": {"sigma", "mu_tau_Z"},
+    """array[K] vector[J] R;
+    for (k in 1:K) for (j in 1:J) R[k, j] = inv_logit(mu + sd[k] * Z[k, j]);
+    for (n in 1:N) y[n] ~ normal(R[2][g[n]], sigma);""": {"sigma", "mu_sd_Z"},
+    "vector[J] r = exp(mu + q .* z); y ~ normal(r[g], sigma);": {"sigma", "mu_q_z"},
+    "vector[J] r = exp(w[c] + tau * z); y ~ normal(r[g], sigma);": {"sigma", "w_tau_z"},
+    "vector[K] r = softmax(lt + tau * beta); y ~ normal(X * r, sigma);": {
+        *("sigma", "lt_tau_beta")
+    },
+    # Several uses of one argument, and other uses of its parts.
+    """vector[J] r = exp(mu + tau * z);
+    y ~ normal(r[g] + x .* inv_logit(2 * (mu + tau * z[g])), sigma);""": {"sigma", "mu_tau_z"},
+    "y ~ normal(mu + x .* exp(mu + tau * z[g]), sigma);": {"mu", "sigma", "mu_tau_z"},
+    # An effect that depends on a variable which is no coordinate.
+    """vector[J] r = exp(mu + tau * z); vector[J] a = lt + r .* w[c];
+    y ~ normal(a[g] + x .* r[g], sigma);""": {"lt", "w", "sigma", "mu_tau_z"},
+    # The products alone: two sums with one product, row data, two groups, a local number.
+    """vector[J] r = exp(mu + tau * z); vector[J] p = inv_logit(lt + tau * z);
+    y ~ normal(r[g] + p[g], sigma);""": {"mu", "lt", "sigma", "tau_z"},
+    "y ~ normal(exp(mu + tau * z[g] + lt * x), sigma);": {"mu", "lt", "sigma", "tau_z"},
+    "y ~ normal(exp(w[h] + tau * z[g]), sigma);": {"w", "sigma", "tau_z"},
+    "y ~ normal(mu + tau + exp(mu + tau * z[g]), 1);": {"mu", "tau", "tau_z"},
+    """vector[J] r;
+    for (j in 1:J) { real m = mu + tau * z[j]; r[j] = exp(m); }
+    y ~ normal(r[g], sigma);""": {"mu", "sigma", "tau_z"},
+}
+
+
+@pytest.mark.parametrize("rows", some(ARGUMENTS, 4))
+def test_arguments_of_several_parameters_are_one_coordinate(rows):
+    with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
+        assert set(model.seen) == ARGUMENTS[rows]
+        require_the_authors(model, data_by_hand())
+
+
+@pytest.mark.parametrize(
+    "fill", ["r = exp(mu + tau * z);", "for (j in 1:J) r[j] = exp(mu + tau * z[j]);"]
+)
+def test_arguments_in_transformed_parameters_are_lifted(fill):
+    code = by_hand("y ~ normal(r[g], sigma);").replace(
+        "\nmodel {", f"\ntransformed parameters {{ vector[J] r; {fill} }}\nmodel {{"
+    )
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        assert set(model.seen) == {"sigma", "mu_tau_z"}
+        require_the_authors(model, data_by_hand())
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "vector[J] r = exp(mu + z); y ~ normal(r[g], sigma);",  # a quadratic sees no difference
+        "vector[J] r = exp(u + 2 * z); y ~ normal(r[g], sigma);",  # of one parameter
+        "vector[N] r = exp(X * beta * tau); y ~ normal(r, sigma);",  # row data
+        "vector[J] r = exp(z); y ~ normal(r[g] + z[g], sigma);",  # a parameter
+    ],
+)
+def test_other_arguments_stay(rows):
+    found = likelihood_of(adopt(StanProgram.from_code(by_hand(rows))).weighted)
+    assert found is None or not any(lift.is_sum for lift in found.lifted)
+
+
+def test_a_variable_that_changes_later_is_in_no_argument():
+    """Lifts are computed at the end, where `t` is another number than in `r`."""
+    computed = "real t = tau; vector[J] r; r = exp(mu + t * z); t = 5;"
+    code = by_hand("y ~ normal(r[g] + t * z[g], sigma);").replace(
+        "\nmodel {", f"\ntransformed parameters {{ {computed} }}\nmodel {{"
+    )
+    found = likelihood_of(adopt(StanProgram.from_code(code)).weighted)
+    assert found is None or not any(lift.is_sum for lift in found.lifted)
+
+
+def test_the_density_in_an_argument_is_that_of_its_formula():
+    """Rows by scipy; the gradient of Σ log N(y | exp(a_g), σ) in a and log σ by hand."""
+    rows = "vector[J] r = exp(mu + tau * z); y ~ normal(r[g], sigma);"
+    with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
+        data = model.read(data_by_hand())
+        likelihood, weighted = model._session.likelihood, model._session.program
+        assert model.seen == ("sigma", "mu_tau_z")
+        psi = np.random.default_rng(7).normal(0, 0.5, (3, 5))
+        y, group = np.array(data["y"]), np.array(data["g"]) - 1
+        weights = np.linspace(0.5, 2, len(y))
+        mean, sigma = np.exp(psi[:, 1:])[:, group], np.exp(psi[:, :1])
+        found = likelihood.with_log_lik().bind(data).log_lik(psi)
+        np.testing.assert_allclose(found, stats.norm.logpdf(y, mean, sigma), rtol=1e-9)
+        bound = likelihood.density().bind(weighted.with_weights(data, weights))
+        none = likelihood.density().bind(weighted.with_weights(data, np.zeros(len(y))))
+        slopes = bound.log_density_gradient(psi)[1] - none.log_density_gradient(psi)[1]
+        error = (y - mean) / sigma
+        of_mean = weights * error / sigma * mean
+        by_group = [of_mean[:, group == j].sum(axis=1) for j in range(4)]
+        of_sigma = (weights * (error**2 - 1)).sum(axis=1)
+        np.testing.assert_allclose(slopes, np.column_stack([of_sigma, *by_group]), rtol=1e-8)
 
 
 # ---- interfaces that are larger than need be -----------------------------------------------

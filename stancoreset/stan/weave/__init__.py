@@ -13,7 +13,7 @@ from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
 from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.levels import levels
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.library import UNARY, suffix
 from stancoreset.stan.weave.segments import segmented
 from stancoreset.stan.weave.slices import filtered, needed
 from stancoreset.stan.weave.table import Table
@@ -21,6 +21,7 @@ from stancoreset.stan.weave.weaving import weave
 from stancoreset.stan.weave.whole_loops import with_whole_loops
 
 __all__ = [
+    "UNARY",
     "DoesNotApplyError",
     "Draft",
     "Table",
