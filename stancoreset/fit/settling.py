@@ -90,7 +90,7 @@ class Settling:
         reason = ""
         if collapses and self.may_collapse:
             try:
-                return self.collapsed()
+                return collapsed_reference(*self._collapsing)
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
@@ -117,7 +117,7 @@ class Settling:
         if not self.may_collapse:
             return fit()
         try:
-            return self.collapsed()
+            return collapsed_reference(*self._collapsing)
         except StancoresetError as error:
             return replace(fit(), unsettled=_clause(error))
 
@@ -130,11 +130,10 @@ class Settling:
         """
         return self.session.likelihood is not self.session or self._are_scaled
 
-    def collapsed(self) -> Reference:
-        """Independent draws of prior × quadratic, by turns."""
-        return collapsed_reference(
-            self.session, self.checked, self.full, self.count, self.seed, self.policy
-        )
+    @property
+    def _collapsing(self) -> tuple[Session, StanData, FullData, int, int, Policy]:
+        """The arguments of `collapsed_reference`."""
+        return self.session, self.checked, self.full, self.count, self.seed, self.policy
 
     def _from_likelihood(self, by_chains: str) -> Reference:
         """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -237,10 +238,7 @@ class Pipeline:
         with self.stages("reference", total=count) as tick:
             if settles and self.source is None and not plan.is_gaussian:
                 self._foresee(full.n_params)
-
-            def fit() -> Reference:
-                return fit_reference(full, plan.reference, count, plan.seed, tick)
-
+            fit = partial(fit_reference, full, plan.reference, count, plan.seed, tick)
             if self.source is not None:
                 return self._with_density(fit(), self.source)
             if not settles:
