@@ -87,16 +87,22 @@ class Conditional:
         """
         for one in h:
             points = self._points(one[None])
-            ((mean, (factor, _), peak),) = self._evaluated(points, self._curvatures(points))
+            ((factor, _),) = self._climb(points, self._curvatures(points), self._blocks)
+            peak = float(self.density.log_density(points)[0])
+            mean = points[0, self.inner]
             yield None if factor is None or not np.isfinite(peak) else Given(mean, factor, peak)
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""
-        found = []
-        for cut in cuts(len(h), self.density.n_params * self._directions):
+        found, each = [], 1 + 2 * self._of_prior.count + self._of_psi.count
+        for cut in cuts(len(h), self.density.n_params * each):
             points = self._points(h[cut])
-            evaluated = self._evaluated(points, self._curvatures(points))
-            found += [peak - 0.5 * log_det for _, (_, log_det), peak in evaluated]
+            factors = self._climb(points, self._curvatures(points), self._blocks)
+            peaks = self.density.log_density(points)
+            found += [
+                float(peak) - 0.5 * log_det
+                for peak, (_, log_det) in zip(peaks, factors, strict=True)
+            ]
         return np.array(found)
 
     def require_proper(self, h: Float) -> None:
@@ -108,30 +114,28 @@ class Conditional:
     def _names(self) -> tuple[str, ...]:
         return tuple(np.array(self.density.param_names)[self.inner])
 
-    @property
-    def _directions(self) -> int:
-        return 1 + 2 * self._of_prior.count + self._of_psi.count
-
     def _points(self, h: Float) -> Float:
         points = np.tile(self.point, (len(h), 1))
         points[:, ~self.inner] = h
         return points
 
-    def _evaluated(
-        self, points: Float, curvatures: Iterator[tuple[AnyMatrix, Float]]
-    ) -> Iterator[tuple[Float, tuple[AnyFactor | None, float], float]]:
-        """m(h), H(h)'s factor and its log det, and f(h, m(h)); the factor of a single h only."""
+    def _climb(
+        self,
+        points: Float,
+        curvatures: Iterator[tuple[AnyMatrix, Float]],
+        blocks: Blocks | None,
+    ) -> list[tuple[AnyFactor | None, float]]:
+        """Move points to (h, m(h)); H(h)'s factor, of a single point only, and its log det."""
         factors: list[tuple[AnyFactor | None, float]] = []
         for point, (hessian, slope) in zip(points, curvatures, strict=True):
             try:
-                factor = _factored(hessian, self._blocks)
+                factor = _factored(hessian, blocks)
             except (LinAlgError, ValueError):
                 factors.append((None, np.inf))
                 continue
             point[self.inner] += factor.solve(slope)
             factors.append((factor if len(points) == 1 else None, factor.log_det))
-        peaks = self.density.log_density(points)
-        return zip(points[:, self.inner], factors, map(float, peaks), strict=True)
+        return factors
 
     def _curvatures(self, points: Float) -> Iterator[tuple[AnyMatrix, Float]]:
         """H and the gradient of f along u at each of some points, all evaluated together."""
