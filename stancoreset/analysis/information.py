@@ -53,8 +53,6 @@ from stancoreset.stan import StanProgram
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Asked", "Design", "Information", "design", "information", "worth"]
-
 #: Draws at which gradients are taken: for outcomes that are given or summed over, and simulated.
 DRAWS, SIMULATED = 32, 100
 # Step of the differences, in posterior standard deviations.

@@ -46,16 +46,6 @@ from stancoreset.stan.weave import suffix
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "generated_quantities",
-    "loo",
-    "outcomes",
-    "quantity_names",
-    "thinned",
-    "with_log_likelihood",
-    "with_replications",
-]
-
 # Largest size of log likelihoods or generated quantities in bytes, if draws are not given.
 _BYTES = 1_000_000_000
 _MIN_DRAWS = 100

@@ -14,8 +14,6 @@ from stancoreset.reference import Reference, small_size
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset
 
-__all__ = ["all_rows", "are_few", "stand_for_themselves"]
-
 
 def are_few(full: FullData) -> bool:
     """Whether a pilot run would read all rows, which are in memory."""

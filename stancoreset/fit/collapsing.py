@@ -53,12 +53,6 @@ from stancoreset.rows import (
 )
 from stancoreset.selection import PAIRS, Coreset, Expansion
 
-__all__ = [
-    "collapsed_reference",
-    "draws_without_chains",
-    "quadratic_of_likelihood",
-]
-
 _log = logging.getLogger(__name__)
 
 # Largest whitened slope at the end of a climb, its iterations, and those before in no units.

@@ -18,8 +18,6 @@ from stancoreset.rows.glm import rows_of
 from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import with_constants
 
-__all__ = ["evidence_of"]
-
 # Rows on which the constants are checked, and the largest relative difference.
 _FEW, _TOLERANCE = 50, 1e-8
 

@@ -45,33 +45,6 @@ from stancoreset.selection.in_the_loop import InTheLoopName
 from stancoreset.selection.solvers import METHODS, SolverName, check_method
 from stancoreset.stan import Labels
 
-__all__ = [
-    "BEYOND",
-    "BY_CHANCE",
-    "BY_GROUP",
-    "GAUSSIAN",
-    "HELDOUT_DRAWS",
-    "HERMITE",
-    "KERNEL",
-    "MERGE_SIZE",
-    "NEEDS_GLM",
-    "PROJECTIONS",
-    "TAYLOR",
-    "Candidates",
-    "Method",
-    "Plan",
-    "ProjectionName",
-    "Selection",
-    "Size",
-    "fit_options",
-    "is_in_the_loop",
-    "merge_options",
-    "nuts_of",
-    "own_options",
-    "reference_name",
-    "refuse_former",
-]
-
 #: Draws that measure the held-out error.
 HELDOUT_DRAWS = 200
 #: Default number of rows of a merged coreset.

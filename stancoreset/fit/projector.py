@@ -30,8 +30,6 @@ from stancoreset.selection import (
     project_taylor,
 )
 
-__all__ = ["Projector", "require_series", "series_of"]
-
 Tick = Callable[[int], object]
 
 # Random rows that estimate what no candidate matches, to a few hundredths of it.

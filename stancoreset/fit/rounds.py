@@ -59,8 +59,6 @@ from stancoreset.runs import (
 from stancoreset.selection import Coreset, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 
-__all__ = ["Rounds", "influential_rows"]
-
 # Random candidates per row that is added for its influence.
 _INFLUENTIAL = 10
 # What a Gaussian without rows does where the posterior has no mode.

@@ -51,8 +51,6 @@ from stancoreset.reference import (
 from stancoreset.rows import FullData
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["Settling", "iterations_of"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -96,8 +96,6 @@ from stancoreset.selection import (
 from stancoreset.selection.solvers import SolverName
 from stancoreset.stan import Labels
 
-__all__ = ["Attempt", "Pipeline", "with_small_steps"]
-
 # Gradients that tell what one takes.
 _TIMED = 4
 # References whose draws are near the posterior.

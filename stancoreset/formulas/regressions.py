@@ -30,8 +30,6 @@ from stancoreset.model import CoresetFit, CoresetModel, Plan
 from stancoreset.posterior import card
 from stancoreset.stan.data import to_json
 
-__all__ = ["Regression", "regression"]
-
 
 @dataclass(frozen=True, eq=False)
 class Regression:

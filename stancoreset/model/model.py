@@ -117,8 +117,6 @@ from stancoreset.stan import Labels, StanProgram, not_lifted
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CoresetModel"]
-
 
 class CoresetModel(Closing):
     """A Stan program, fitted on a few weighted rows of its data.

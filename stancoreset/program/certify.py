@@ -34,8 +34,6 @@ from stancoreset.rows import TOLERANCE
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import Coreset
 
-__all__ = ["CERTIFIED_DRAWS", "Certifier", "Chains", "PreviousChains", "certificate_of_gaussian"]
-
 #: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
 # Numbers in gradients of the log weights: of ten thousand parameters at 500 draws, 40 MB.

@@ -42,8 +42,6 @@ from stancoreset.stan import StanProgram, WeightedProgram
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Identity", "check_identities", "identity_table", "random_points", "require_identities"]
-
 Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 #: Largest relative error that is still rounding.

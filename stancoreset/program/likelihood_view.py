@@ -13,8 +13,6 @@ from stancoreset.reference import GaussianFit, Reference, extended, of_evaluated
 from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["LikelihoodView", "held_once", "in_likelihood_coordinates", "of_psi"]
-
 # Step of differences along a coordinate that is constant.
 _SMALL = 1e-3
 # Draws at which both forms of the likelihood are compared.

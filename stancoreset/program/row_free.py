@@ -21,8 +21,6 @@ from stancoreset.reference import hessian_width
 from stancoreset.rows import FullData, Hessians
 from stancoreset.selection import ControlVariate, Expansion, control_variate
 
-__all__ = ["RowFreeProgram"]
-
 # A rough run on it: gradients show the metric long before chains have mixed.
 _ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth=5)
 # How many gradients are timed.

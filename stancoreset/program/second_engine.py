@@ -15,8 +15,6 @@ import numpy as np
 from stancoreset.engines import Compiled, Engine, Float, StanData, resolve_engine
 from stancoreset.errors import EngineError, IdentityError
 
-__all__ = ["SECOND", "SecondEngine", "compare_engines", "find_second"]
-
 #: When CmdStan is asked beside an engine in this process: where it has compiled the program
 #: already, always, or never.
 SecondEngine: TypeAlias = Literal["auto", "always", "never"]

@@ -90,8 +90,6 @@ from stancoreset.stan import (
 from stancoreset.stan.data import DataSource, data_hash
 from stancoreset.version import __version__
 
-__all__ = ["Data", "Session", "in_memory"]
-
 #: Types that may hold a program's data: mappings, files, or rows that can be opened.
 Data: TypeAlias = "DataSource | Source"
 

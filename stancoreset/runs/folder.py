@@ -35,17 +35,6 @@ from stancoreset.runs.checksums import (
 )
 from stancoreset.selection import Coreset
 
-__all__ = [
-    "RunFolder",
-    "enlist",
-    "is_complete",
-    "load_part",
-    "load_stage",
-    "recorded_seed",
-    "require_files",
-    "results_in",
-]
-
 T = TypeVar("T")
 
 _MARKER = ".stancoreset.json"

@@ -23,8 +23,6 @@ from stancoreset.posterior import Certificate
 from stancoreset.reference import SETTLED, Reference
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
-__all__ = ["WAYS", "Way", "way_of"]
-
 ReferenceKind: TypeAlias = Literal[
     "collapsed sampler", "NUTS", "Laplace fit", "unsettled reference", "all rows"
 ]

@@ -18,15 +18,6 @@ from stancoreset.runs import CoresetFit
 from stancoreset.selection import Coreset
 from stancoreset.stan import Labels, WeightedProgram
 
-__all__ = [
-    "Part",
-    "labels_of_parts",
-    "laid_end_to_end",
-    "read_part",
-    "require_same_data",
-    "union_rows",
-]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -58,8 +58,6 @@ from stancoreset.rows.tables import content_hash
 from stancoreset.runs import CoresetFit, RunFolder
 from stancoreset.selection import Coreset, merge
 
-__all__ = ["keep_rows", "merge_parts"]
-
 
 def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
     """Add its coreset's rows to a fit, see `CoresetModel.keep`."""
