@@ -31,8 +31,14 @@ from stancoreset.fit.refinement import (
     next_gaussian,
     seconds_of_next,
 )
+from stancoreset.fit.sampling import (
+    find_near,
+    keeps_metric,
+    may_take_small_steps,
+    with_small_steps,
+)
 from stancoreset.fit.sizes import AUTO
-from stancoreset.fit.steps import Attempt, Pipeline, with_small_steps
+from stancoreset.fit.steps import Attempt, Pipeline
 from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
 from stancoreset.program import (
     Certifier,
@@ -251,7 +257,7 @@ class Rounds:
             nuts = with_small_steps(nuts, asked.policy)
         elif smaller:
             # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
-            closer = smaller + self._were_careful(attempts)
+            closer = smaller + self._took_small_steps(attempts)
             delta = 1 - (1 - nuts.delta) / 10**closer
             nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
@@ -275,7 +281,7 @@ class Rounds:
         """Whether chains that know their metric agree: longer ones need no longer warm-up."""
         if not attempts or any(a.round.rhat > RHAT_MIXED for a in attempts):
             return False
-        return self.pipeline.keeps_metric(attempts[-1].reference, attempts[-1].known)
+        return keeps_metric(self.pipeline, attempts[-1].reference, attempts[-1].known)
 
     def _keeps_dense_metric(self, attempts: Sequence[Attempt]) -> bool:
         """Whether chains can take much smaller steps with the metric that they know.
@@ -283,21 +289,21 @@ class Rounds:
         Then they cost little more, where a full warm-up takes ten times as long. Chains that had
         a large target acceptance already have tried that.
         """
-        return self._may_be_careful(attempts[-1]) and not attempts[0].reference.diverged
+        return self._may_take_small_steps(attempts[-1]) and not attempts[0].reference.diverged
 
-    def _were_careful(self, attempts: Sequence[Attempt]) -> bool:
+    def _took_small_steps(self, attempts: Sequence[Attempt]) -> bool:
         """Whether the chains of the first pass took small steps already, in a dense metric.
 
         The first of a full warm-up's smaller steps are no smaller then: those of a real table, a
         regression with a spline, diverged as well.
         """
         first = attempts[0]
-        return first.reference.diverged and self._may_be_careful(first)
+        return first.reference.diverged and self._may_take_small_steps(first)
 
-    def _may_be_careful(self, attempt: Attempt) -> bool:
+    def _may_take_small_steps(self, attempt: Attempt) -> bool:
         """Whether its chains could take small steps at little cost."""
-        pipeline = self.pipeline
-        return pipeline.may_be_careful(pipeline.near(attempt.reference, attempt.known))
+        near = find_near(self.pipeline, attempt.reference, attempt.known)
+        return may_take_small_steps(self.pipeline.plan.nuts, near)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""

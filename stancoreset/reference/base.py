@@ -199,6 +199,11 @@ class Reference:
         """Log posterior density on the full data at the draws, up to a constant, (S,)."""
         return self.log_prior + self.log_likelihood
 
+    @property
+    def norm(self) -> float:
+        """Standard deviation of the log likelihood over the evaluated draws, in nats."""
+        return float(np.std(self.log_likelihood))
+
     def more(self, count: int, stream: int) -> Float:
         """Return `count` further draws, (count, P), which are not in `draws`.
 

@@ -15,9 +15,8 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.engines import NUTS
 from stancoreset.errors import ReferenceFitError
-from stancoreset.fit import settling, steps
+from stancoreset.fit import selecting, settling, steps
 from stancoreset.fit.settling import Settling
-from stancoreset.fit.steps import Pipeline
 from stancoreset.policy import DEFAULT
 from stancoreset.reference import Reference
 from stancoreset.reference.base import GaussianFit
@@ -83,25 +82,27 @@ def references(monkeypatch) -> Iterator[Reference]:
 
 
 def rows(monkeypatch) -> Iterator[Coreset]:
-    """All coresets that the decisions of `Pipeline.coreset` lead to, one by one."""
-    decisions = ("alone", "grouped", "enough", "worse")
+    """All coresets that the decisions of `select_unprojected` lead to, one by one."""
+    decisions = ("alone", "grouped", "enough")
     for answers in itertools.product(YES_OR_NO, repeat=len(decisions)):
         is_so = SimpleNamespace(**dict(zip(decisions, answers, strict=True)))
-        here: Any = SimpleNamespace(
-            plan=SimpleNamespace(warn_of_groups=lambda _: None, is_gaussian=False),
-            stages=lambda _: SimpleNamespace(__enter__=None, __exit__=None),
-            _stands_alone=lambda *_, so=is_so: so.alone,
-            _selects_locally=lambda *_, so=is_so: so.grouped,
-            _quadratic_only=lambda *_: coreset(QUADRATIC_ONLY),
-            _of_groups=lambda *_, so=is_so: "rows" if so.enough else None,
-            _local_coreset=lambda *_: coreset("local"),
-        )
-        monkeypatch.setattr(here, "stages", _Stage)
+        grouped = SimpleNamespace(hubs=None) if is_so.grouped else None
         view: Any = SimpleNamespace(
-            reference=SimpleNamespace(gaussian=SimpleNamespace(blocks=None))
+            reference=SimpleNamespace(gaussian=SimpleNamespace(blocks=grouped))
         )
-        found = Pipeline._without_candidates(here, view, None)  # type: ignore[arg-type]
-        yield coreset("pursuit") if found is None else found
+        plan = SimpleNamespace(
+            warn_of_groups=lambda _: None, is_gaussian=False, selects_by_group=True
+        )
+        here: Any = SimpleNamespace(plan=plan, stages=_Stage, checked={})
+        found = coreset("local") if is_so.enough else None
+        for name, made in (
+            ("stands_alone", is_so.alone),
+            ("quadratic_only", coreset(QUADRATIC_ONLY)),
+            ("select_by_group", found),
+        ):
+            monkeypatch.setattr(selecting, name, lambda *_, made=made: made)
+        selected = selecting.select_unprojected(here, view, None)  # type: ignore[arg-type]
+        yield coreset("pursuit") if selected is None else selected
 
 
 class _Stage:
