@@ -43,9 +43,13 @@ from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
 from stancoreset.program import (
     Certifier,
     Session,
+    draws_container,
     few_quantities,
+    find_inits,
     impossible_rows,
+    reference_container,
     require_known,
+    require_room_for_draws,
     with_quantities,
     without_weighted_rows,
 )
@@ -135,7 +139,7 @@ class Rounds:
         pipeline, asked = self.pipeline, self.pipeline.plan
         if reference_name(asked.reference) in NEEDS_GLM:
             pipeline.session.recognise_always()
-        pipeline.session.require_room_for_draws(pipeline.checked, asked.nuts)
+        require_room_for_draws(pipeline.session, pipeline.checked, asked.nuts)
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         need = memory_needed(pipeline.session, pipeline.checked, full, asked.nuts)
         need.require_room()
@@ -149,7 +153,7 @@ class Rounds:
         if isinstance(pipeline.checked, dict):  # rows on disk are not all read for a word
             for words in pipeline.session.program.told_little(pipeline.checked):
                 pipeline.stages.note(words)
-        pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
+        find_inits(pipeline.session, full.prior, asked.inits, asked.nuts.chains, asked.seed)
         return full
 
     def _round(self, change: Change, attempts: Sequence[Attempt]) -> Pipeline:
@@ -182,7 +186,7 @@ class Rounds:
             posterior=posterior,
             certificate=best.certificate,
             reference=best.reference,
-            laplace=pipeline.session.reference_container(best.reference, full, pipeline.labels),
+            laplace=reference_container(pipeline.session, best.reference, full, pipeline.labels),
             timings=pipeline.stages.seconds,
             settings=asked.settings(),
             provenance=pipeline.provenance,
@@ -323,7 +327,7 @@ class Rounds:
             return
         draws, certificate = moved
         change = Change(MATCHING, best.round.reference, {})
-        container = pipeline.session.draws_container(draws, full, pipeline.labels)
+        container = draws_container(pipeline.session, draws, full, pipeline.labels)
         seconds = time.perf_counter() - started
         record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
         matched = replace(

@@ -21,7 +21,14 @@ from stancoreset.fit.quadratic import expand_likelihood
 from stancoreset.fit.setup import Setup
 from stancoreset.policy import Policy
 from stancoreset.posterior import RHAT_MIXED
-from stancoreset.program import Certifier, PreviousChains, in_likelihood_coordinates
+from stancoreset.program import (
+    Certifier,
+    PreviousChains,
+    as_sampled,
+    in_likelihood_coordinates,
+    run_nuts,
+    unconstrain_all,
+)
 from stancoreset.reference import SETTLED, Reference
 from stancoreset.rows import FullData
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
@@ -42,7 +49,8 @@ def sample_coreset(
         nuts = replace(nuts, adapt_delta=nuts.delta_of_groups(near.shape[1]))
     inits = _initial_points(setup, reference, coreset, near) if plan.inits is None else plan.inits
     with setup.stages("sample"):
-        return setup.session.sample(
+        return run_nuts(
+            setup.session,
             setup.checked,
             coreset,
             inits=inits,
@@ -72,7 +80,7 @@ def sample_independently(
             plan.seed,
             plan.policy,
         )
-        return session.independent(setup.checked, draws, plan.seed, started)
+        return as_sampled(session, setup.checked, draws, plan.seed, started)
 
 
 def sample_until_sound(
@@ -161,7 +169,7 @@ def find_near(
     if same is not None and parameters <= DENSE_PARAMETERS:
         known = same.ess_bulk >= DENSE_DRAWS * parameters
         if known and same.rhat <= RHAT_MIXED:
-            return setup.session.points(setup.checked, same.posterior)
+            return unconstrain_all(setup.session, setup.checked, same.posterior)
     if reference.spare is not None:
         there = reference.method in _NEAR_BY
         return np.concatenate([reference.draws, reference.spare]) if there else None

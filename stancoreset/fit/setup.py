@@ -11,7 +11,7 @@ import numpy as np
 from stancoreset.engines import SampleResult, StanData
 from stancoreset.fit.plan import Plan
 from stancoreset.posterior import arviz
-from stancoreset.program import Session
+from stancoreset.program import Session, labels_of_draws, result_container
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.runs import RunFolder
@@ -60,7 +60,7 @@ class Setup:
     @property
     def labels(self) -> Labels:
         """Names for the dimensions of parameters: the plan's, and those that the data know."""
-        return self.session.labels(self.checked, self.plan.labels)
+        return labels_of_draws(self.session, self.checked, self.plan.labels)
 
     @property
     def has_quadratic(self) -> bool:
@@ -69,4 +69,4 @@ class Setup:
 
     def container(self, result: SampleResult, coreset: Coreset | None) -> arviz.Container:
         """Convert a result of sampling to an ArviZ container."""
-        return self.session.container(result, coreset, self.provenance, self.labels)
+        return result_container(self.session, result, coreset, self.provenance, self.labels)

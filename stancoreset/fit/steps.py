@@ -37,7 +37,9 @@ from stancoreset.program import (
     Certifier,
     LikelihoodView,
     PreviousChains,
+    draw_gaussian,
     in_likelihood_coordinates,
+    require_one_to_one,
 )
 from stancoreset.reference import SETTLED, Reference, fit_reference, from_rows
 from stancoreset.rows import MANY, FullData
@@ -145,7 +147,7 @@ class Pipeline(Setup):
         """Draw from the reference, where the log likelihood is matched."""
         plan = self.plan
         if plan.is_gaussian:
-            self.session.require_one_to_one()
+            require_one_to_one(self.session)
         # The user's draws, and those of an earlier round, are where they should be.
         settles = self.has_quadratic and isinstance(plan.reference, str)
         if plan.is_gaussian:  # another Gaussian was asked for
@@ -281,8 +283,8 @@ class Pipeline(Setup):
         if coreset is not None:
             return sample_independently(self, full, reference, coreset)
         with self.stages("sample"):
-            return self.session.gaussian_draws(
-                self.checked, reference, self.plan.nuts, self.plan.seed
+            return draw_gaussian(
+                self.session, self.checked, reference, self.plan.nuts, self.plan.seed
             )
 
     def certify(self, judge: Certifier, posterior: Any) -> Certificate:

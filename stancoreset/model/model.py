@@ -98,7 +98,13 @@ from stancoreset.program import (
     check_kind,
     identity_table,
     in_likelihood_coordinates,
+    labels_of_draws,
+    make_provenance,
     require_identities,
+    require_room_for_draws,
+    result_container,
+    run_nuts,
+    take_spaced_draws,
 )
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
@@ -393,9 +399,9 @@ class CoresetModel(Closing):
         with stages("read data"):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
-            self._session.require_room_for_draws(checked, plan.nuts)
-            self._session.labels(checked, plan.labels)  # refuses wrong ones
-            provenance = self._session.provenance(checked, plan.settings())
+            require_room_for_draws(self._session, checked, plan.nuts)
+            labels_of_draws(self._session, checked, plan.labels)  # refuses wrong ones
+            provenance = make_provenance(self._session, checked, plan.settings())
             if plan.is_gaussian:  # a coreset would know it
                 provenance["obs"] = self.program.obs
         require_csv_folder(plan.engine_output_dir, "engine_output_dir")
@@ -802,8 +808,9 @@ class CoresetModel(Closing):
         if near is not None:
             _check_near(near)
         checked = self.read(data)
-        close = None if near is None else self._session.unconstrained(checked, near, None)[0]
-        result = self._session.sample(
+        close = None if near is None else take_spaced_draws(self._session, checked, near, None)[0]
+        result = run_nuts(
+            self._session,
             checked,
             coreset,
             nuts=nuts,
@@ -815,9 +822,11 @@ class CoresetModel(Closing):
         )
         given = {} if inits is None else {"inits": recorded_inits(inits)}
         given |= {} if close is None else {"near": len(close)}
-        provenance = self._session.provenance(checked, {"seed": seed, **nuts.settings(), **given})
-        labels = self._session.labels(checked, Labels.given(coords, dims))
-        return self._session.container(result, coreset, provenance, labels)
+        provenance = make_provenance(
+            self._session, checked, {"seed": seed, **nuts.settings(), **given}
+        )
+        labels = labels_of_draws(self._session, checked, Labels.given(coords, dims))
+        return result_container(self._session, result, coreset, provenance, labels)
 
     def certify(
         self,

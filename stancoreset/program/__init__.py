@@ -15,6 +15,14 @@ from stancoreset.program.certify import (
     PreviousChains,
     certificate_of_gaussian,
 )
+from stancoreset.program.containers import (
+    draws_container,
+    labels_of_draws,
+    make_provenance,
+    reference_container,
+    result_container,
+)
+from stancoreset.program.draws import take_spaced_draws, unconstrain_all
 from stancoreset.program.identities import (
     SOLVER_TOLERANCE,
     TOLERANCE,
@@ -51,11 +59,18 @@ from stancoreset.program.row_weights import (
     require_repeatable,
     without_weighted_rows,
 )
+from stancoreset.program.sampling import (
+    as_sampled,
+    draw_gaussian,
+    find_inits,
+    require_one_to_one,
+    require_room_for_draws,
+    run_nuts,
+)
 from stancoreset.program.second_engine import SECOND, SecondEngine
 from stancoreset.program.session import (
     Data,
     Session,
-    in_memory,
 )
 
 __all__ = [
@@ -76,26 +91,38 @@ __all__ = [
     "Session",
     "WeightKind",
     "adopt",
+    "as_sampled",
     "bind_original",
     "certificate_of_gaussian",
     "check_identities",
     "check_kind",
+    "draw_gaussian",
+    "draws_container",
     "few_quantities",
+    "find_inits",
     "held_once",
     "identity_table",
     "impossible_rows",
     "in_likelihood_coordinates",
-    "in_memory",
     "iter_log_lik_blocks",
     "known_quantities",
+    "labels_of_draws",
+    "make_provenance",
     "of_psi",
     "quantities_of_weighted_rows",
     "read_row_weights",
     "read_whole",
+    "reference_container",
     "require_identities",
     "require_known",
+    "require_one_to_one",
     "require_repeatable",
+    "require_room_for_draws",
+    "result_container",
+    "run_nuts",
     "shapes_at",
+    "take_spaced_draws",
+    "unconstrain_all",
     "unconstrained_draws",
     "with_quantities",
     "without_weighted_rows",

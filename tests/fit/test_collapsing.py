@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import stancoreset as sc
 from stancoreset.fit.collapsing import collapsed_reference
 from stancoreset.policy import DEFAULT, Policy
+from stancoreset.program import draws_container
 from stancoreset.reference import SETTLED
 from stancoreset.stan.labels import Labels
 
@@ -36,7 +37,7 @@ def test_independent_draws_are_draws_of_the_posterior():
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
         found = collapsed_reference(session, checked, full, 200, reseeded(1), DEFAULT)
-        ours = session.draws_container(np.concatenate([found.draws, found.spare]), full, Labels())
+        ours = draws_container(session, np.concatenate([found.draws, found.spare]), full, Labels())
         everything = model.sample(data, seed=reseeded(2), iter_sampling=2_000, show_progress=False)
     assert found.method == SETTLED
     assert not found.by_chains

@@ -24,6 +24,7 @@ from stancoreset.fit.collapsing import collapsed_reference
 from stancoreset.fit.settling import Settling
 from stancoreset.policy import DEFAULT, Policy
 from stancoreset.posterior import arviz
+from stancoreset.program import draws_container
 from stancoreset.program.likelihood_view import in_likelihood_coordinates
 from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.progress import Stages
@@ -210,8 +211,8 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
     reference = collapsed_reference(session, data, full, 400, reseeded(1), DEFAULT)
-    settled = session.draws_container(
-        np.concatenate([reference.draws, reference.spare]), full, Labels()
+    settled = draws_container(
+        session, np.concatenate([reference.draws, reference.spare]), full, Labels()
     )
     everything = model.sample(counts, seed=reseeded(2), show_progress=False)
     # Importance weights of spread 0.3 move a mean by 0.3 sds at most; chains' order is lost here.

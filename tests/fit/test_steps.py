@@ -50,7 +50,7 @@ from stancoreset.fit.steps import Attempt, Pipeline
 from stancoreset.model import Plan
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior.arviz import attrs_of
-from stancoreset.program import session as session_room
+from stancoreset.program import containers
 from stancoreset.program.likelihood_view import LikelihoodView
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -623,7 +623,7 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
 @pytest.mark.parametrize(("numbers", "shown"), [(2_000_000, 1_000), (100, 50)])
 def test_a_reference_is_shown_with_the_draws_that_are_spare(monkeypatch, numbers, shown):
     """Rows are selected on some of them; of thousands of parameters they would fill the memory."""
-    monkeypatch.setattr(session_room, "BLOCK", numbers)
+    monkeypatch.setattr(containers, "BLOCK", numbers)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
         points = model.reference(DATA, draws=1_000, seed=reseeded(1)).draws
         fit = model.fit(DATA, reference=points, draws=50, size=25, seed=reseeded(1), max_rounds=1)

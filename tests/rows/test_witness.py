@@ -14,7 +14,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Density, Float, StanData
 from stancoreset.engines.stanli import StanliCompiled
 from stancoreset.errors import IdentityError
-from stancoreset.program import session as session_room
+from stancoreset.program import witnesses
 from stancoreset.program.adopt import adopt
 from stancoreset.program.session import Session
 from stancoreset.rows import Costs
@@ -345,11 +345,11 @@ class TestSomeOfVeryMany:
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session_room, "SHOWN", 100)
+        monkeypatch.setattr(witnesses, "SHOWN", 100)
 
     def test_log_density_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The means are those of the rows of each block, which both see."""
-        monkeypatch.setattr(session_room, "MAX_ROWS_PER_CHUNK", 60)
+        monkeypatch.setattr(witnesses, "MAX_ROWS_PER_CHUNK", 60)
         session, data = _session(CENTRED), _normal()
         checked = session.read(data)
         witness = session.witness(checked)

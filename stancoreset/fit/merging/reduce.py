@@ -52,7 +52,7 @@ from stancoreset.fit.merging.sessions import PartsSession, UnionSession, WholeSe
 from stancoreset.fit.plan import Plan
 from stancoreset.fit.rounds import Rounds
 from stancoreset.fit.steps import Pipeline
-from stancoreset.program import Data, Session
+from stancoreset.program import Data, Session, make_provenance
 from stancoreset.progress import Stages
 from stancoreset.rows.tables import content_hash
 from stancoreset.runs import CoresetFit, RunFolder
@@ -143,7 +143,7 @@ def _provenance(
             f"{session.against}, which are not available: the held-out error includes the parts' "
             "own errors as a bound, valid if the parts' posteriors cover that of all data"
         )
-    about = session.provenance(data, {**plan.settings(), "parts": parts})
+    about = make_provenance(session, data, {**plan.settings(), "parts": parts})
     return {**about, "n_obs": union.n_obs, "certified_against": certified}
 
 
