@@ -21,7 +21,7 @@ from stancoreset.batch.job import Job
 from stancoreset.batch.journal import History, history
 from stancoreset.errors import OutputError
 from stancoreset.files import remove_all_leftovers
-from stancoreset.model import is_complete
+from stancoreset.runs import is_complete
 
 _STATE = ".stancoreset-batch"
 

@@ -10,7 +10,7 @@ from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import ENDED, Job, default_settings
 from stancoreset.errors import StancoresetError
 from stancoreset.files import atomic_path
-from stancoreset.model import load_part, markdown_table
+from stancoreset.runs import load_part, markdown_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,8 +126,8 @@ def _told(file: Path, job: Job) -> dict[str, Any]:
 
 def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
     """Compare times and means with NUTS on the full data."""
-    from stancoreset.model import load_fit
     from stancoreset.posterior import arviz, compare, summarise
+    from stancoreset.runs import load_fit
 
     took = load_part(
         full, "report.json", lambda file: json.loads(file.read_text("utf-8"))["seconds"]

@@ -31,6 +31,8 @@ from stancoreset.fit.plan import (
 )
 from stancoreset.fit.projector import (
     Projector,
+    expanded_view,
+    project_rows,
     require_series,
     series_of,
 )
@@ -57,12 +59,14 @@ __all__ = [
     "Rounds",
     "Selection",
     "Size",
+    "expanded_view",
     "fit_options",
     "keep_rows",
     "merge_options",
     "merge_parts",
     "nuts_of",
     "own_options",
+    "project_rows",
     "reference_name",
     "refuse_former",
     "require_series",

@@ -27,6 +27,7 @@ from stancoreset.program.identities import (
     SOLVER_TOLERANCE,
     TOLERANCE,
     Identity,
+    check_adopted,
     check_identities,
     identity_table,
     require_identities,
@@ -72,6 +73,7 @@ from stancoreset.program.session import (
     Data,
     Session,
 )
+from stancoreset.program.words import describe_observation, describe_seen
 
 __all__ = [
     "CERTIFIED_DRAWS",
@@ -94,8 +96,11 @@ __all__ = [
     "as_sampled",
     "bind_original",
     "certificate_of_gaussian",
+    "check_adopted",
     "check_identities",
     "check_kind",
+    "describe_observation",
+    "describe_seen",
     "draw_gaussian",
     "draws_container",
     "few_quantities",

@@ -31,7 +31,7 @@ from stancoreset.engines import inverse_metric
 from stancoreset.engines import nuts as nuts_options
 from stancoreset.engines.stanli import StanliBound
 from stancoreset.errors import OptionError
-from stancoreset.fit import by_group, selecting
+from stancoreset.fit import Plan, by_group, selecting
 from stancoreset.fit.plan import HELDOUT_DRAWS
 from stancoreset.fit.projector import Projector
 from stancoreset.fit.quadratic import prefers_series
@@ -47,7 +47,6 @@ from stancoreset.fit.sizes import (
     worth_trying,
 )
 from stancoreset.fit.steps import Attempt, Pipeline
-from stancoreset.model import Plan
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior.arviz import attrs_of
 from stancoreset.program import containers
