@@ -127,7 +127,7 @@ class WorkFolder:
         """Folder for the engines' files, emptied before and after."""
         return self._state / "tmp"
 
-    def of(self, job: Job) -> Path:
+    def job_folder(self, job: Job) -> Path:
         """The job's folder."""
         return self.path / job.name
 
@@ -156,4 +156,4 @@ class WorkFolder:
             return "begun"
         if past.error is not None:
             return past.state
-        return "done" if is_complete(self.of(job)) else "begun"
+        return "done" if is_complete(self.job_folder(job)) else "begun"

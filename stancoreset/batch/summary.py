@@ -84,9 +84,11 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
         error = past.error if state in ENDED else None
         if state == "done":
             try:
-                row |= _result(folder.of(job), job)
+                row |= _result(folder.job_folder(job), job)
                 if job.full is not None and folder.state(by_name[job.full]) == "done":
-                    row |= _against(folder.of(job), folder.of(by_name[job.full]), row["seconds"])
+                    row |= _against(
+                        folder.job_folder(job), folder.job_folder(by_name[job.full]), row["seconds"]
+                    )
             except StancoresetError as damaged:
                 row["state"], error = "failed", str(damaged)
         row |= {f"seconds: {name}": value for name, value in past.seconds.items()}

@@ -7,7 +7,7 @@ import numpy as np
 from stancoreset.engines import StanData
 from stancoreset.fit.plan import Plan
 from stancoreset.program import LikelihoodView, iter_log_lik_blocks
-from stancoreset.reference.expected import of_coefficients, row_function
+from stancoreset.reference.expected import marginal_of_coefficients, row_function
 from stancoreset.selection import (
     Coreset,
     Expansion,
@@ -57,7 +57,7 @@ def _found(
         return select_locally(
             full.glm_rows(),
             row_function(expected.kernel),
-            of_coefficients(expected.kernel, expected.q),
+            marginal_of_coefficients(expected.kernel, expected.q),
             expected.q.blocks,
             goal=goal,
             size=size,

@@ -21,7 +21,7 @@ from scipy import sparse
 from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.policy import Policy
-from stancoreset.program import Session, held_once, of_psi
+from stancoreset.program import Session, held_once, reference_in_psi
 from stancoreset.reference import (
     MOST_HYPERPARAMETERS,
     SETTLED,
@@ -38,7 +38,7 @@ from stancoreset.reference import (
     hessian_width,
     in_dimensions,
     in_use,
-    of_evaluated,
+    reference_from_evaluated,
     require_usable,
     sample_collapsed,
     start_seed,
@@ -365,7 +365,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     for _ in range(policy.turns):
         before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, final=True)
         looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
-        here = of_psi(turn.psi, looked_at, whole, search.seed)
+        here = reference_in_psi(turn.psi, looked_at, whole, search.seed)
         gap, moved = turn.expansion.gap(here), _moved(before, turn)
         _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
         if gap <= near or (moved <= policy.still and gap <= enough):
@@ -381,7 +381,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     if len(more):
         known = np.concatenate([known, finite_log_likelihood(whole, more)])
     known = known - held_once(search.session, search.checked, full, whole, draws, known)
-    return of_evaluated(full, draws, known, SETTLED, search.seed)
+    return reference_from_evaluated(full, draws, known, SETTLED, search.seed)
 
 
 @contextmanager
@@ -565,10 +565,10 @@ def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
     """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
     likelihood = search.session.likelihood
     if not likelihood.no_series(rows):
-        here = of_psi(psi, np.zeros(len(psi)), rows, search.seed)
+        here = reference_in_psi(psi, np.zeros(len(psi)), rows, search.seed)
         return likelihood.expand(rows, here, exact=True)
     looked_at = finite_log_likelihood(rows, psi[: search.policy.looked_at])
-    here = of_psi(psi, looked_at, rows, search.seed)
+    here = reference_in_psi(psi, looked_at, rows, search.seed)
     return likelihood.expand(rows, here, PAIRS, bent=True)
 
 

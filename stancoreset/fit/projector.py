@@ -13,7 +13,7 @@ from stancoreset.errors import OptionError
 from stancoreset.fit.plan import BEYOND, HERMITE, TAYLOR
 from stancoreset.program import LikelihoodView, Session, in_likelihood_coordinates
 from stancoreset.reference import Reference
-from stancoreset.reference.expected import of_coefficients, row_function
+from stancoreset.reference.expected import marginal_of_coefficients, row_function
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     AllRows,
@@ -47,7 +47,7 @@ def series_of(full: FullData, expansion: Expansion) -> AllRows:
     """All rows as Hermite series under the Gaussian of an expansion with exact expectations."""
     expected = expansion.expected
     assert expected is not None
-    q = of_coefficients(expected.kernel, expected.q)
+    q = marginal_of_coefficients(expected.kernel, expected.q)
     return AllRows.of(full.glm_rows(), row_function(expected.kernel), q)
 
 

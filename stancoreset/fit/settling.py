@@ -35,7 +35,7 @@ from stancoreset.program import (
     Session,
     held_once,
     in_likelihood_coordinates,
-    of_psi,
+    reference_in_psi,
 )
 from stancoreset.reference import (
     SETTLED,
@@ -44,7 +44,7 @@ from stancoreset.reference import (
     fit_reference,
     in_dimensions,
     in_use,
-    of_evaluated,
+    reference_from_evaluated,
     require_usable,
     start_seed,
 )
@@ -166,7 +166,7 @@ class Settling:
     def _here(self, full: FullData, psi: Float) -> Reference:
         """A reference of values of ψ, the first of which are evaluated."""
         looked_at = finite_log_likelihood(full, psi[: self.policy.looked_at])
-        return of_psi(psi, looked_at, full, self.seed)
+        return reference_in_psi(psi, looked_at, full, self.seed)
 
     @property
     def _are_scaled(self) -> bool:
@@ -314,7 +314,7 @@ class Settling:
             psi = self.session.seen(self.checked, more)
             known = np.concatenate([known, finite_log_likelihood(whole, psi)])
         known = known - held_once(self.session, self.checked, full, whole, draws, known)
-        found = of_evaluated(full, draws, known, SETTLED, self.seed)
+        found = reference_from_evaluated(full, draws, known, SETTLED, self.seed)
         return replace(found, diverged=last.diverged > self.policy.divergent_share)
 
 

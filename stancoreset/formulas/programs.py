@@ -87,7 +87,7 @@ def _censored(family: Family, intervals: bool) -> str:
     _, arguments = family.of_row()
     given = arguments.replace("[n]", "")
 
-    def of(kind: str, value: str = "y") -> str:
+    def density(kind: str, value: str = "y") -> str:
         return f"{family.of_row(kind)[0]}({value} | {given})"
 
     upper = "real rcens, " if intervals else ""
@@ -98,18 +98,18 @@ def _censored(family: Family, intervals: bool) -> str:
         else (
             "if (cens == -1) ",
             f"""
-  if ({of("lcdf")} < log(0.5))  // the tail in which digits are left
-    return log_diff_exp({of("lcdf", "rcens")},
-                        {of("lcdf")});
-  return log_diff_exp({of("lccdf")},
-                      {of("lccdf", "rcens")});""",
+  if ({density("lcdf")} < log(0.5))  // the tail in which digits are left
+    return log_diff_exp({density("lcdf", "rcens")},
+                        {density("lcdf")});
+  return log_diff_exp({density("lccdf")},
+                      {density("lccdf", "rcens")});""",
         )
     )
     return f"""\
 real censored_lpdf(real y, int cens, {upper}real mu{others}) {{
-  if (cens == 0) return {of("lpdf")};
-  if (cens == 1) return {of("lccdf")};
-  {left}return {of("lcdf")};{last}
+  if (cens == 0) return {density("lpdf")};
+  if (cens == 1) return {density("lccdf")};
+  {left}return {density("lcdf")};{last}
 }}"""
 
 

@@ -38,7 +38,7 @@ from stancoreset.program.likelihood_view import (
     LikelihoodView,
     held_once,
     in_likelihood_coordinates,
-    of_psi,
+    reference_in_psi,
 )
 from stancoreset.program.passes import PASSES, PassesName
 from stancoreset.program.quantities import (
@@ -113,11 +113,11 @@ __all__ = [
     "known_quantities",
     "labels_of_draws",
     "make_provenance",
-    "of_psi",
     "quantities_of_weighted_rows",
     "read_row_weights",
     "read_whole",
     "reference_container",
+    "reference_in_psi",
     "require_identities",
     "require_known",
     "require_one_to_one",

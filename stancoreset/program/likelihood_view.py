@@ -9,7 +9,13 @@ import numpy as np
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
 from stancoreset.program.session import Session
-from stancoreset.reference import GaussianFit, Reference, extended, of_evaluated, require_finite
+from stancoreset.reference import (
+    GaussianFit,
+    Reference,
+    extended,
+    reference_from_evaluated,
+    require_finite,
+)
 from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
 
@@ -66,7 +72,9 @@ def in_likelihood_coordinates(
     known = reference.log_likelihood
     offset = _offset_of(seen.log_likelihood(psi[:_COMPARED]), known[:_COMPARED], seen)
     session.hold_once(checked, full, seen, offset)
-    return LikelihoodView(likelihood, seen, of_psi(psi, known + offset, seen, reference.seed))
+    return LikelihoodView(
+        likelihood, seen, reference_in_psi(psi, known + offset, seen, reference.seed)
+    )
 
 
 def held_once(
@@ -98,9 +106,9 @@ def _offset_of(in_psi: Float, expected: Float, seen: FullData) -> float:
     return float(apart[0])
 
 
-def of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:
+def reference_in_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:
     """A reference of values of ψ, of which the first have known log likelihoods."""
-    found = of_evaluated(full, psi, log_likelihood, "draws", seed)
+    found = reference_from_evaluated(full, psi, log_likelihood, "draws", seed)
     return replace(found, gaussian=_with_spread(found.gaussian))
 
 

@@ -60,7 +60,7 @@ class RowFreeProgram:
             rough = self._rough(data, nuts, seed, inits)
             inits, near = rough[:, -1], np.concatenate(list(rough))
         with session.effects.coordinates(session.density().bind(data), data, near) as moving:
-            inv_metric = metric_near(moving.bound, moving.of(near))
+            inv_metric = metric_near(moving.bound, moving.convert(near))
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
 

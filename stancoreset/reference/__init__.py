@@ -14,7 +14,7 @@ from stancoreset.reference.base import (
     extended,
     finite_log_likelihood,
     in_use,
-    of_evaluated,
+    reference_from_evaluated,
     require_finite,
     require_usable,
 )
@@ -61,8 +61,8 @@ __all__ = [
     "hessian_width",
     "in_dimensions",
     "in_use",
-    "of_evaluated",
     "pathfinder_draws",
+    "reference_from_evaluated",
     "require_finite",
     "require_usable",
     "sample_collapsed",

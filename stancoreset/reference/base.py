@@ -287,7 +287,7 @@ def extended(full: FullData, reference: Reference, count: int) -> Reference:
     )
 
 
-def of_evaluated(
+def reference_from_evaluated(
     full: FullData, rows: Float, log_likelihood: Float, method: str, seed: int
 ) -> Reference:
     """A reference of draws (R, P) in random order, the first of which are evaluated, (S,)."""
@@ -297,7 +297,7 @@ def of_evaluated(
         draws=rows[:count],
         param_names=full.param_names,
         seed=seed,
-        gaussian=of_draws(rows, full),
+        gaussian=fit_gaussian(rows, full),
         log_prior=full.log_prior(rows[:count]),
         log_likelihood=log_likelihood,
         spare=rows[count:],
@@ -343,7 +343,7 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         )
 
 
-def of_draws(rows: Float, full: FullData) -> GaussianFit:
+def fit_gaussian(rows: Float, full: FullData) -> GaussianFit:
     """The Gaussian of draws (S, P) of the full data's coordinates.
 
     Draws are too few for regressions on all levels of a crossed factor. Then it is the Gaussian of

@@ -55,7 +55,7 @@ import stancoreset as sc
 from stancoreset.posterior import arviz
 from stancoreset.program import take_spaced_draws, unconstrain_all
 from stancoreset.reference import GaussianFit
-from stancoreset.reference.expected import of_coefficients, row_function
+from stancoreset.reference.expected import marginal_of_coefficients, row_function
 from stancoreset.rows import Matrix
 from stancoreset.selection import select_locally
 
@@ -520,7 +520,7 @@ def test_selection_alone(benchmark, groups):
     prior = sparse.diags_array(np.where(kind == "r_1_1", 0.7**-2, 0.01))
     precision = Matrix(prior - full.hessian(theta, np.full(len(theta), 0.1)))
     q = GaussianFit(theta, full.blocks.root(precision), full.blocks)
-    function, along = row_function(full.glm), of_coefficients(full.glm, q)
+    function, along = row_function(full.glm), marginal_of_coefficients(full.glm, q)
     start = time.process_time()
     found = benchmark.pedantic(
         lambda: select_locally(list(full.glm_rows()), function, along, q.blocks, goal=0.005),
