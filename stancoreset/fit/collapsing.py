@@ -23,8 +23,8 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.policy import Policy
 from stancoreset.program import Session, held_once, reference_in_psi
 from stancoreset.reference import (
+    ITERATED,
     MOST_HYPERPARAMETERS,
-    SETTLED,
     CollapsedDraws,
     Conditional,
     GaussianFit,
@@ -381,7 +381,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     if len(more):
         known = np.concatenate([known, finite_log_likelihood(whole, more)])
     known = known - held_once(search.session, search.checked, full, whole, draws, known)
-    return reference_from_evaluated(full, draws, known, SETTLED, search.seed)
+    return reference_from_evaluated(full, draws, known, ITERATED, search.seed)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from stancoreset.engines import NUTS, BoundModel, Float, SampleResult
-from stancoreset.fit.settling import iterations_of
+from stancoreset.fit.iterating import count_iterations
 from stancoreset.fit.setup import Setup
 from stancoreset.parallel import available_cores
 from stancoreset.program import RowFreeProgram
@@ -22,7 +22,7 @@ def foresee_chains(setup: Setup, dimensions: int) -> None:
     """Say early if chains will take long, by the time of a gradient without rows."""
     took = RowFreeProgram(setup.session, setup.checked).seconds()
     nuts = setup.plan.nuts.completed(np.ones(1))
-    iterations = iterations_of(setup.plan.policy) + (nuts.iter_warmup or 0) + nuts.iter_sampling
+    iterations = count_iterations(setup.plan.policy) + (nuts.iter_warmup or 0) + nuts.iter_sampling
     setup.stages.foresee(
         f"NUTS in {dimensions:,} dimensions",
         took * steps_in(dimensions) * iterations * _turns(nuts),

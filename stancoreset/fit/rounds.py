@@ -201,7 +201,7 @@ class Rounds:
             evidence=self._evidence(best, full),
         )
         if pipeline.folder.path is not None:
-            pipeline.folder.settle(best.round.round)
+            pipeline.folder.promote_round(best.round.round)
             if again:
                 pipeline.folder.replace("certificate", best.certificate)
             if posterior is not best.posterior:

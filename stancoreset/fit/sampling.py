@@ -29,12 +29,12 @@ from stancoreset.program import (
     run_nuts,
     unconstrain_all,
 )
-from stancoreset.reference import SETTLED, Reference
+from stancoreset.reference import ITERATED, Reference
 from stancoreset.rows import FullData
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 # References whose draws are near the posterior.
-_NEAR_BY = (SETTLED, "draws", "pilot")
+_NEAR_BY = (ITERATED, "draws", "pilot")
 
 
 def sample_coreset(

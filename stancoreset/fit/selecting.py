@@ -32,11 +32,15 @@ from stancoreset.selection.solvers import SolverName
 
 
 def evaluate_draws(
-    setup: Setup, view: LikelihoodView, expansion: Expansion | None = None, *, settled: bool = False
+    setup: Setup,
+    view: LikelihoodView,
+    expansion: Expansion | None = None,
+    *,
+    iterated: bool = False,
 ) -> LikelihoodView:
     """The view with as many evaluated draws as rows are selected on.
 
-    `settled` draws, which were made to find the quadratic, may all be evaluated.
+    `iterated` draws, which were made to find the quadratic, may all be evaluated.
     """
     plan, reference = setup.plan, view.reference
     by_series = expansion is not None and expansion.expected is not None
@@ -45,7 +49,7 @@ def evaluate_draws(
     gap = np.inf if expansion is None else expansion.gap(reference)
     spare = 0 if reference.spare is None else len(reference.spare)
     most = len(reference.draws) + spare - min(HELDOUT_DRAWS, spare)
-    wanted = draws_to_select(gap, reference.norm, most if settled else 0, plan.policy)
+    wanted = draws_to_select(gap, reference.norm, most if iterated else 0, plan.policy)
     if reference.spare is not None:
         wanted = min(wanted, most)
     if wanted <= len(reference.draws):

@@ -18,6 +18,7 @@ from stancoreset.fit.all_rows import all_rows, stand_for_themselves
 from stancoreset.fit.controlled import ControlledSelection, require_equal
 from stancoreset.fit.forecast import advise_all_rows, foresee_all_rows, foresee_chains
 from stancoreset.fit.in_the_loop import draws_of
+from stancoreset.fit.iterating import ReferenceIteration
 from stancoreset.fit.lengths import length_ratio
 from stancoreset.fit.plan import is_in_the_loop
 from stancoreset.fit.quadratic import expand_likelihood, leaves_less, needs_no_draws, quadratic_only
@@ -28,7 +29,6 @@ from stancoreset.fit.selecting import (
     select_projected,
     select_unprojected,
 )
-from stancoreset.fit.settling import Settling
 from stancoreset.fit.setup import Setup
 from stancoreset.fit.sizes import initial_draws
 from stancoreset.posterior import Certificate, arviz
@@ -41,7 +41,7 @@ from stancoreset.program import (
     in_likelihood_coordinates,
     require_one_to_one,
 )
-from stancoreset.reference import SETTLED, Reference, fit_reference, from_rows
+from stancoreset.reference import ITERATED, Reference, fit_reference, from_rows
 from stancoreset.rows import MANY, FullData
 from stancoreset.runs import OWN_DRAWS, Change, Round
 from stancoreset.selection import Coreset, row_columns
@@ -149,25 +149,25 @@ class Pipeline(Setup):
         if plan.is_gaussian:
             require_one_to_one(self.session)
         # The user's draws, and those of an earlier round, are where they should be.
-        settles = self.has_quadratic and isinstance(plan.reference, str)
+        iterates = self.has_quadratic and isinstance(plan.reference, str)
         if plan.is_gaussian:  # another Gaussian was asked for
-            settles = settles and plan.reference == "laplace"
-        without = settles and needs_no_draws(self, full)
+            iterates = iterates and plan.reference == "laplace"
+        without = iterates and needs_no_draws(self, full)
         # Every draw is a pass over all rows, those on disk are read for it. The draws can grow:
         # series need none, and the little that a quadratic leaves needs few.
-        searched = settles and isinstance(plan.size, str)
+        searched = iterates and isinstance(plan.size, str)
         few = full.passes.stored is not None or without or searched
         asked = None if is_in_the_loop(plan.method) else plan.selection.draws
         count = asked or initial_draws(plan.size, plan.policy, few=few)
         with self.stages("reference", total=count) as tick:
-            if settles and self.source is None and not plan.is_gaussian:
+            if iterates and self.source is None and not plan.is_gaussian:
                 foresee_chains(self, full.n_params)
             fit = partial(fit_reference, full, plan.reference, count, plan.seed, tick)
             if self.source is not None:
                 return self._with_density(fit(), self.source)
-            if not settles:
+            if not iterates:
                 return fit()
-            settling = Settling(
+            iteration = ReferenceIteration(
                 self.session,
                 self.checked,
                 full,
@@ -177,8 +177,8 @@ class Pipeline(Setup):
                 plan.policy,
             )
             if plan.is_gaussian:
-                return settling.without_chains(fit)
-            return settling.instead_of(fit, collapses=plan.reference == "laplace")
+                return iteration.find_without_chains(fit)
+            return iteration.find(fit, collapses=plan.reference == "laplace")
 
     def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
         """Draws of a coreset posterior, with its density."""
@@ -211,8 +211,8 @@ class Pipeline(Setup):
                 view = in_likelihood_coordinates(session, self.checked, full, reference)
                 expansion = expand_likelihood(self, view)
             # As many draws as the little or much that is left takes.
-            settled = reference.method == SETTLED
-            view = evaluate_draws(self, view, expansion, settled=settled)
+            iterated = reference.method == ITERATED
+            view = evaluate_draws(self, view, expansion, iterated=iterated)
             expansion = view.refitted(expansion)
             controlled = ControlledSelection(view.session, self.checked, view.full, expansion)
         else:

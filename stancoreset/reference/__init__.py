@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import (
-    SETTLED,
+    ITERATED,
     GaussianFit,
     Reference,
     extended,
@@ -36,9 +36,9 @@ from stancoreset.reference.small_copy import small_size
 from stancoreset.reference.summits import in_dimensions, start_seed
 
 __all__ = [
+    "ITERATED",
     "METHODS",
     "MOST_HYPERPARAMETERS",
-    "SETTLED",
     "CollapsedDraws",
     "Conditional",
     "Expectation",

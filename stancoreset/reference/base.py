@@ -96,20 +96,20 @@ def _log_det(factor: AnyMatrix) -> float:
 
 
 #: The method of references that consist of draws of prior times quadratic.
-SETTLED = "settled"
+ITERATED = "settled"  # the word of folders and reports
 # Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
     "gaussian_vi": "Gaussian variational fit",
     "double_loop": "double-loop fit",
-    SETTLED: "prior × quadratic approximation",
+    ITERATED: "prior × quadratic approximation",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
     "advi": "ADVI",
     "pilot": "pilot run",
 }
 # Names in tables of references whose `method` no user knows.
-_NAMES = {SETTLED: "quadratic approximation", "draws": "reference"}
+_NAMES = {ITERATED: "quadratic approximation", "draws": "reference"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Reference:
     ----------
     method : str
         A key of ``stancoreset.reference.methods.METHODS``, ``"draws"``, or ``"settled"`` for
-        draws from prior times quadratic (`stancoreset.fit.settling`).
+        draws from prior times quadratic (`stancoreset.fit.iterating`).
     draws : ndarray, shape (S, P)
         Draws on which the projection is built.
     param_names : tuple of str
@@ -177,7 +177,7 @@ class Reference:
     @property
     def is_collapsed(self) -> bool:
         """Whether the draws are independent ones of prior times quadratic."""
-        return self.method == SETTLED and not self.by_chains
+        return self.method == ITERATED and not self.by_chains
 
     @property
     def label(self) -> str:

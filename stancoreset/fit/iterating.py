@@ -38,7 +38,7 @@ from stancoreset.program import (
     reference_in_psi,
 )
 from stancoreset.reference import (
-    SETTLED,
+    ITERATED,
     Reference,
     finite_log_likelihood,
     fit_reference,
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settling:
+class ReferenceIteration:
     """The search for draws at which the log likelihood is matched.
 
     Attributes
@@ -80,8 +80,8 @@ class Settling:
     count: int
     policy: Policy
 
-    def instead_of(self, fit: Callable[[], Reference], *, collapses: bool) -> Reference:
-        """Settled draws, or the reference that `fit` makes, with the reason why not.
+    def find(self, fit: Callable[[], Reference], *, collapses: bool) -> Reference:
+        """Draws of prior × quadratic, or the reference that `fit` makes, with the reason why not.
 
         `collapses` says whether the collapsed sampler may make them before `fit` is called.
         """
@@ -110,7 +110,7 @@ class Settling:
                 return near if stand_for_themselves(self.full, near, self.policy) else found
         return found
 
-    def without_chains(self, fit: Callable[[], Reference]) -> Reference:
+    def find_without_chains(self, fit: Callable[[], Reference]) -> Reference:
         """Independent draws, or the reference that `fit` makes, with the reason why not."""
         if not self.may_collapse:
             return fit()
@@ -134,7 +134,7 @@ class Settling:
         return self.session, self.checked, self.full, self.count, self.seed, self.policy
 
     def _from_likelihood(self, by_chains: str) -> Reference:
-        """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""
+        """Iterate from where the likelihood alone is highest: a prior may have kinks and poles."""
         expansion, point = quadratic_of_likelihood(
             self.session, self.checked, self.full, self.seed, self.policy
         )
@@ -143,7 +143,7 @@ class Settling:
         return replace(self._reference(whole, best), by_chains=by_chains)
 
     def from_reference(self, reference: Reference, by_chains: str = "") -> Reference:
-        """Settle from a reference; it stays if it is good, and with a reason if that fails.
+        """Iterate from a reference; it stays if it is good, and with a reason if that fails.
 
         `by_chains` says why the collapsed sampler made no draws, if it was tried.
         """
@@ -314,7 +314,7 @@ class Settling:
             psi = self.session.seen(self.checked, more)
             known = np.concatenate([known, finite_log_likelihood(whole, psi)])
         known = known - held_once(self.session, self.checked, full, whole, draws, known)
-        found = reference_from_evaluated(full, draws, known, SETTLED, self.seed)
+        found = reference_from_evaluated(full, draws, known, ITERATED, self.seed)
         return replace(found, diverged=last.diverged > self.policy.divergent_share)
 
 
@@ -352,7 +352,7 @@ class _Turn:
     length: int
 
 
-def iterations_of(policy: Policy) -> int:
+def count_iterations(policy: Policy) -> int:
     """Iterations of each of four chains in a search of three turns, and in a last one."""
     draws = 3 * policy.search_draws + policy.reference_draws
     return 4 * policy.turn_warmup + draws // 4
