@@ -11,7 +11,6 @@ from stancoreset.fit.merging import keep_rows, merge_parts
 from stancoreset.fit.plan import (
     BEYOND,
     HELDOUT_DRAWS,
-    HERMITE,
     KERNEL,
     MERGE_SIZE,
     NEEDS_GLM,
@@ -30,11 +29,8 @@ from stancoreset.fit.plan import (
     refuse_former,
 )
 from stancoreset.fit.projector import (
-    Projector,
     expanded_view,
     project_rows,
-    require_series,
-    series_of,
 )
 from stancoreset.fit.rounds import Rounds
 from stancoreset.fit.sizes import AUTO
@@ -44,7 +40,6 @@ __all__ = [
     "AUTO",
     "BEYOND",
     "HELDOUT_DRAWS",
-    "HERMITE",
     "KERNEL",
     "MERGE_SIZE",
     "NEEDS_GLM",
@@ -55,7 +50,6 @@ __all__ = [
     "Pipeline",
     "Plan",
     "ProjectionName",
-    "Projector",
     "Rounds",
     "Selection",
     "Size",
@@ -69,6 +63,4 @@ __all__ = [
     "project_rows",
     "reference_name",
     "refuse_former",
-    "require_series",
-    "series_of",
 ]

@@ -24,7 +24,6 @@ from stancoreset.program.containers import (
 )
 from stancoreset.program.draws import take_spaced_draws, unconstrain_all
 from stancoreset.program.identities import (
-    SOLVER_TOLERANCE,
     TOLERANCE,
     Identity,
     check_adopted,
@@ -79,7 +78,6 @@ __all__ = [
     "CERTIFIED_DRAWS",
     "PASSES",
     "SECOND",
-    "SOLVER_TOLERANCE",
     "TOLERANCE",
     "Adopted",
     "Certifier",
