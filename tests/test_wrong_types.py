@@ -902,9 +902,13 @@ def reached(*_: Any, **__: Any) -> Any:
 
 @pytest.fixture
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("compile", "full_data", "sample", "unconstrained", "points", "expand", "pool"):
+    for name in ("compile", "full_data", "expand", "pool"):
         monkeypatch.setattr(session.Session, name, reached)
-    monkeypatch.setattr(sc.CoresetModel, "_identities", reached)
+    for name in ("run_nuts", "take_spaced_draws", "check_adopted"):
+        monkeypatch.setattr(f"stancoreset.model.model.{name}", reached)
+    monkeypatch.setattr("stancoreset.analysis.pointwise.take_spaced_draws", reached)
+    monkeypatch.setattr("stancoreset.analysis.information.unconstrain_all", reached)
+    monkeypatch.setattr("stancoreset.program.certify.take_spaced_draws", reached)
     monkeypatch.setattr("stancoreset.analysis.pointwise.generated_quantities", reached)
     monkeypatch.setattr("stancoreset.model.model.adopt", adopted_or_refused(reached))
 

@@ -14,6 +14,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.base import Density, Float, StanData
 from stancoreset.engines.stanli import StanliCompiled
 from stancoreset.errors import IdentityError
+from stancoreset.program import session as session_room
 from stancoreset.program import witnesses
 from stancoreset.program.adopt import adopt
 from stancoreset.program.session import Session
@@ -139,7 +140,7 @@ class TestMatrixProduct:
     @pytest.mark.fit
     def test_certificate_refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(form, "reaching_parameters", lambda _program: frozenset())
-        monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
+        monkeypatch.setattr(session_room, "confirm_glm", lambda found, *_: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match=r"as it is written .* matrix product .* glm=False"):
             model.fit(_interaction(), size=20, seed=reseeded(1), max_rounds=1)
@@ -451,7 +452,7 @@ class TestOnDisk:
         found = session.glm_of(stored)
         assert found is not None
         assert "on some rows" in found.reason
-        monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
+        monkeypatch.setattr(session_room, "confirm_glm", lambda found, *_: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match="as it is written"):
             model.fit(table, size=20, seed=reseeded(1), max_rounds=1)
