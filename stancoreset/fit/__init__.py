@@ -1,7 +1,8 @@
 """The way of a fit: its plan, reference, quadratic, rows, NUTS and rounds, and merging.
 
 May import analysis and what lies below it. Hands out `Plan` and the options of fits and merges,
-`Rounds`, which runs a fit to its end, the `Pipeline` of one round, and what merges parts.
+`Rounds`, which runs a fit to its end, the `Pipeline` of one round, projections of candidate rows,
+and what merges parts.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class Rounds:
             passes={**full.passes.as_dict(), **_of_nuts(best)},
             data=None
             if best.coreset is None
-            else pipeline.session.kept(pipeline.checked, best.coreset),
+            else pipeline.session.coreset_rows(pipeline.checked, best.coreset),
             native=best.native,
             rounds=tuple(a.round for a in attempts),
             weaving=pipeline.session.adopted.weaving,

@@ -1,9 +1,9 @@
 """A program with its data: woven, checked, cut at what the rows see, and bound to an engine.
 
 May import selection and what lies below it. Hands out `Session`, which holds program, engine and
-data; `adopt` and the identities that every woven program must meet; `LikelihoodView`, the
-likelihood in what its rows see; and `Certifier`, which certifies draws against the author's own
-program.
+data, and what runs NUTS on it, reads draws and makes containers of them; `adopt` and the identities
+that every woven program must meet; `LikelihoodView`, the likelihood in what its rows see; and
+`Certifier`, which certifies draws against the author's own program.
 """
 
 from __future__ import annotations

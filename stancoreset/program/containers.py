@@ -86,7 +86,7 @@ def make_provenance(
     return {
         "program": session.program.program.name,
         "program_hash": content_key(session.program.code),
-        "rows_see": session.told,
+        "rows_see": session.description,
         "data_hash": content_hash(checked),
         **(checked.describe() if isinstance(checked, StoredRows | LoadedRows) else {}),
         "n_obs": session.program.n_obs(checked),

@@ -43,7 +43,7 @@ class LikelihoodView:
         return self.session.expand(self.full, self.reference, pairs, exact=exact)
 
     def refitted(self, expansion: Expansion) -> Expansion:
-        """The same, or least squares at draws of which there were too few before."""
+        """The expansion, or least squares at draws of which there were too few before."""
         return expansion if self._is_gaussian else expansion.fitted(self.reference)
 
     @property
@@ -51,7 +51,7 @@ class LikelihoodView:
         return self.reference.method == "laplace"
 
     def extended(self, count: int) -> LikelihoodView:
-        """The same with `count` evaluated draws, or as many as there are."""
+        """The view with `count` evaluated draws, or as many as there are."""
         return replace(self, reference=extended(self.full, self.reference, count))
 
     def no_series(self) -> str:
@@ -113,7 +113,7 @@ def reference_in_psi(psi: Float, log_likelihood: Float, full: FullData, seed: in
 
 
 def _with_spread(gaussian: GaussianFit) -> GaussianFit:
-    """The same with a small spread where a coordinate is constant, as a contrast's first effect."""
+    """The Gaussian with a small spread where a coordinate is constant, as a first effect is."""
     constant = np.flatnonzero(gaussian.sd == 0)
     spread = _SMALL * np.maximum(1.0, np.abs(gaussian.mean[constant]))
     if gaussian.blocks is not None:

@@ -131,7 +131,7 @@ class Session:
         return controlled_for(self.program, self.engine, behind=self.behind)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """ψ in words, and the variables that are no coordinates because they are not finite."""
         names = ", ".join(sorted(self.infinite))
         return self.controlled.said + (f"; {names}: no coordinate, not finite" if names else "")
@@ -572,7 +572,7 @@ class Session:
             )
         return replace(coreset, control=control)
 
-    def kept(self, checked: StanData, coreset: Coreset) -> StanData:
+    def coreset_rows(self, checked: StanData, coreset: Coreset) -> StanData:
         """The coreset's rows, so that it may be merged without the full data."""
         rows, names = self.rows(checked, coreset), names_of(checked)
         return NamedData(rows, names) if names else rows

@@ -69,7 +69,7 @@ def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
             f"the data have {count} rows, but the fit is of {fit.coreset.n_obs}: expected its data"
         )
     require_same_data(fit.coreset, checked)
-    return replace(fit, data=session.kept(checked, fit.coreset))
+    return replace(fit, data=session.coreset_rows(checked, fit.coreset))
 
 
 def merge_parts(
