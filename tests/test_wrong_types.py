@@ -7,6 +7,7 @@ not ours. Nothing is computed meanwhile: what would be raises `Reached`.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import os
 import re
@@ -907,7 +908,8 @@ def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("run_nuts", "take_spaced_draws", "check_adopted"):
         monkeypatch.setattr(f"stancoreset.model.model.{name}", reached)
     monkeypatch.setattr("stancoreset.analysis.pointwise.take_spaced_draws", reached)
-    monkeypatch.setattr("stancoreset.analysis.information.unconstrain_all", reached)
+    scores = importlib.import_module("stancoreset.analysis.information")
+    monkeypatch.setattr(scores, "unconstrain_all", reached)
     monkeypatch.setattr("stancoreset.program.certify.take_spaced_draws", reached)
     monkeypatch.setattr("stancoreset.analysis.pointwise.generated_quantities", reached)
     monkeypatch.setattr("stancoreset.model.model.adopt", adopted_or_refused(reached))
