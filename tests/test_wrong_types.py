@@ -1077,7 +1077,7 @@ def test_options_of_the_command_line(
     monkeypatch.setattr("stancoreset.posterior.comparison._statistics", reached)
     monkeypatch.setattr("stancoreset.selection.thinning.thinned.feature_map", reached)
     once = cache(sc.load_fit)  # a run is read once for all options
-    for room in ("model", "cli.posteriors", "cli.plot"):
+    for room in ("runs", "cli.posteriors", "cli.plot"):
         monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
     few = Departures(world["data"], {})
     monkeypatch.setattr("stancoreset.cli.demo.departures", lambda: few)
