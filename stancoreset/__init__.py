@@ -53,18 +53,13 @@ __all__ = [
 
 if TYPE_CHECKING:
     from stancoreset import engines, errors
+    from stancoreset.analysis import Design, Information
     from stancoreset.batch import run_batch
     from stancoreset.engines import NUTS
     from stancoreset.errors import StancoresetError
+    from stancoreset.fit import Selection
     from stancoreset.formulas import Regression, regression
-    from stancoreset.model import (
-        CoresetFit,
-        CoresetModel,
-        Design,
-        Information,
-        Selection,
-        load_fit,
-    )
+    from stancoreset.model import CoresetModel
     from stancoreset.policy import Policy
     from stancoreset.posterior import (
         Certificate,
@@ -79,23 +74,19 @@ if TYPE_CHECKING:
     )
     from stancoreset.rows import Distributed
     from stancoreset.rows.tables import Table
+    from stancoreset.runs import CoresetFit, load_fit
     from stancoreset.selection import Coreset, Thinned, in_the_loop, merge, select, solvers, thin
     from stancoreset.stan import stan_model_names, stan_model_path
 
 # The room of each public name, imported on first use, so that `import stancoreset` is fast.
 _ROOMS = {
+    "analysis": ("Design", "Information"),
     "batch": ("run_batch",),
     "engines": ("NUTS",),
     "errors": ("StancoresetError",),
+    "fit": ("Selection",),
     "formulas": ("Regression", "regression"),
-    "model": (
-        "CoresetFit",
-        "CoresetModel",
-        "Design",
-        "Information",
-        "Selection",
-        "load_fit",
-    ),
+    "model": ("CoresetModel",),
     "policy": ("Policy",),
     "posterior": (
         "Certificate",
@@ -110,6 +101,7 @@ _ROOMS = {
     ),
     "rows": ("Distributed",),
     "rows.tables": ("Table",),
+    "runs": ("CoresetFit", "load_fit"),
     "selection": ("Coreset", "Thinned", "in_the_loop", "merge", "select", "solvers", "thin"),
     "stan": ("stan_model_names", "stan_model_path"),
 }

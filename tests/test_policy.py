@@ -11,7 +11,7 @@ from problems import logistic_data
 
 import stancoreset as sc
 from stancoreset.errors import OptionError
-from stancoreset.model import Plan
+from stancoreset.fit import Plan
 from stancoreset.policy import DEFAULT, policy_of
 
 

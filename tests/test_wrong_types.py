@@ -7,6 +7,7 @@ not ours. Nothing is computed meanwhile: what would be raises `Reached`.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import os
 import re
@@ -902,9 +903,14 @@ def reached(*_: Any, **__: Any) -> Any:
 
 @pytest.fixture
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("compile", "full_data", "sample", "unconstrained", "points", "expand", "pool"):
+    for name in ("compile", "full_data", "expand", "pool"):
         monkeypatch.setattr(session.Session, name, reached)
-    monkeypatch.setattr(sc.CoresetModel, "_identities", reached)
+    for name in ("run_nuts", "take_spaced_draws", "check_adopted"):
+        monkeypatch.setattr(f"stancoreset.model.model.{name}", reached)
+    monkeypatch.setattr("stancoreset.analysis.pointwise.take_spaced_draws", reached)
+    scores = importlib.import_module("stancoreset.analysis.information")
+    monkeypatch.setattr(scores, "unconstrain_all", reached)
+    monkeypatch.setattr("stancoreset.program.certify.take_spaced_draws", reached)
     monkeypatch.setattr("stancoreset.analysis.pointwise.generated_quantities", reached)
     monkeypatch.setattr("stancoreset.model.model.adopt", adopted_or_refused(reached))
 
@@ -1071,7 +1077,7 @@ def test_options_of_the_command_line(
     monkeypatch.setattr("stancoreset.posterior.comparison._statistics", reached)
     monkeypatch.setattr("stancoreset.selection.thinning.thinned.feature_map", reached)
     once = cache(sc.load_fit)  # a run is read once for all options
-    for room in ("model", "cli.posteriors", "cli.plot"):
+    for room in ("runs", "cli.posteriors", "cli.plot"):
         monkeypatch.setattr(f"stancoreset.{room}.load_fit", once)
     few = Departures(world["data"], {})
     monkeypatch.setattr("stancoreset.cli.demo.departures", lambda: few)

@@ -43,7 +43,7 @@ from stancoreset.errors import (
 )
 from stancoreset.limits import BLOCK
 from stancoreset.posterior import arviz, refuse_rejected
-from stancoreset.program import Data, Session, bind_original
+from stancoreset.program import Data, Session, bind_original, unconstrain_all
 from stancoreset.rows.glm import GlmFisher, GlmKernel, find_glm, seen_by_glm
 from stancoreset.rows.tables import ordered, stan_rows
 from stancoreset.runs import CoresetFit
@@ -52,8 +52,6 @@ from stancoreset.stan import StanProgram
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Asked", "Design", "Information", "design", "information", "worth"]
 
 #: Draws at which gradients are taken: for outcomes that are given or summed over, and simulated.
 DRAWS, SIMULATED = 32, 100
@@ -276,7 +274,7 @@ def _roots(
         quantity_names(original, list(asked.replicated.values()))
     fit = posterior if isinstance(posterior, CoresetFit) else None
     new = read_new_rows(session, original, rows, fit, asked.replicated)
-    theta = session.points(new.data, draws)
+    theta = unconstrain_all(session, new.data, draws)
     psi = session.seen(new.data, theta)
     kernel = _kernel(session, new)
     new.require_outcomes(None if kernel is None else kernel.outcome)

@@ -25,8 +25,6 @@ from stancoreset.runs import CoresetFit
 from stancoreset.stan import StanProgram, WeightedProgram
 from stancoreset.stan.data import Scope, evaluate_int, raw_data
 
-__all__ = ["NewRows", "limits", "read_new_rows"]
-
 # Rows for each number of an affine function.
 _ROWS_EACH = 2
 

@@ -32,9 +32,11 @@ from stancoreset.program import (
     Session,
     bind_original,
     known_quantities,
+    labels_of_draws,
     quantities_of_weighted_rows,
     read_row_weights,
     require_repeatable,
+    take_spaced_draws,
 )
 from stancoreset.progress import Stages
 from stancoreset.runs import CoresetFit
@@ -45,16 +47,6 @@ from stancoreset.stan.weave import suffix
 
 if TYPE_CHECKING:
     import xarray as xr
-
-__all__ = [
-    "generated_quantities",
-    "loo",
-    "outcomes",
-    "quantity_names",
-    "thinned",
-    "with_log_likelihood",
-    "with_replications",
-]
 
 # Largest size of log likelihoods or generated quantities in bytes, if draws are not given.
 _BYTES = 1_000_000_000
@@ -83,7 +75,7 @@ def with_log_likelihood(
     container = thinned(container, _draws(draws, n_obs, container))
     drawn = groups_of(container)["posterior"]
     sizes = drawn.sizes
-    theta, _ = session.unconstrained(checked, container, None)
+    theta, _ = take_spaced_draws(session, checked, container, None)
     values = _log_lik(session, checked, theta, n_obs)
     name = observed[0] if len(observed) == 1 else "log_lik"
     values = values.reshape(sizes["chain"], sizes["draw"], n_obs)
@@ -100,7 +92,7 @@ def _repeated(
     observed: Sequence[str],
 ) -> StanData:
     """Rows as often as they were observed; sampling weights are refused."""
-    theta, _ = session.unconstrained(checked, thinned(container, 1), None)
+    theta, _ = take_spaced_draws(session, checked, thinned(container, 1), None)
     found = read_row_weights(session, checked, weights, what, theta=theta, outcomes=observed)
     if found.kind == "sampling":
         raise OptionError(
@@ -129,7 +121,7 @@ def loo(
     container = _container(posterior)
     if draws is not None:
         container = thinned(container, _draws(draws, n_obs, container))
-    theta, _ = session.unconstrained(checked, container, None)
+    theta, _ = take_spaced_draws(session, checked, container, None)
     found = read_row_weights(
         session,
         checked,
@@ -208,7 +200,7 @@ def with_replications(
             )
     wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
     container = _container(posterior)
-    theta, _ = session.unconstrained(checked, thinned(container, 1), None)
+    theta, _ = take_spaced_draws(session, checked, thinned(container, 1), None)
     found = read_row_weights(
         session,
         checked,
@@ -332,7 +324,7 @@ def _generated(
     with bind_original(compiled, original, checked, seed) as bound:
 
         def at(some: xr.Dataset) -> dict[str, Float]:
-            theta, _ = session.unconstrained(checked, some, None)
+            theta, _ = take_spaced_draws(session, checked, some, None)
             sizes = some.sizes["chain"], some.sizes["draw"]
             found = bound.generated(theta, names, seed)
             return {name: value.reshape(*sizes, *value.shape[1:]) for name, value in found.items()}
@@ -341,7 +333,7 @@ def _generated(
         numbers = sum(value.size for value in first.values())
         kept = drawn.isel(draw=_spaced(drawn, _few(draws, drawn, numbers)))
         values = at(kept)
-    labels = session.labels(checked, Labels())
+    labels = labels_of_draws(session, checked, Labels())
     about = {"program": original.name, "seed": seed, "n_obs": session.program.n_obs(checked)}
     which = {dim: kept[dim].to_numpy() for dim in ("chain", "draw") if dim in kept.coords}
     return posterior_container(

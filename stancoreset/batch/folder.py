@@ -21,7 +21,7 @@ from stancoreset.batch.job import Job
 from stancoreset.batch.journal import History, history
 from stancoreset.errors import OutputError
 from stancoreset.files import remove_all_leftovers
-from stancoreset.model import is_complete
+from stancoreset.runs import is_complete
 
 _STATE = ".stancoreset-batch"
 
@@ -127,7 +127,7 @@ class WorkFolder:
         """Folder for the engines' files, emptied before and after."""
         return self._state / "tmp"
 
-    def of(self, job: Job) -> Path:
+    def job_folder(self, job: Job) -> Path:
         """The job's folder."""
         return self.path / job.name
 
@@ -156,4 +156,4 @@ class WorkFolder:
             return "begun"
         if past.error is not None:
             return past.state
-        return "done" if is_complete(self.of(job)) else "begun"
+        return "done" if is_complete(self.job_folder(job)) else "begun"

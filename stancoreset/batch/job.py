@@ -115,7 +115,7 @@ def default_settings() -> dict[str, Any]:
 @cache
 def fit_settings() -> dict[str, Field[Any]]:
     """The options of a fit that a job may set."""
-    from stancoreset.model import fit_options
+    from stancoreset.fit import fit_options
 
     return {name: o for name, o in fit_options().items() if name not in _NOT_SETTINGS}
 

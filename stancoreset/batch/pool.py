@@ -177,7 +177,7 @@ def _give(
     order = {
         **job.describe(),
         "key": job.key,
-        "folder": str(folder.of(job).resolve()),
+        "folder": str(folder.job_folder(job).resolve()),
         "journal": str(folder.journal(job).resolve()),
         "log": str(folder.log(job).resolve()),
     }

@@ -25,12 +25,7 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import ENGINES, capabilities_of
 from stancoreset.errors import DataError, OptionError, StancoresetError
-from stancoreset.model import (
-    AUTO,
-    Plan,
-    own_options,
-    refuse_former,
-)
+from stancoreset.fit import AUTO, Plan, own_options, refuse_former
 from stancoreset.processes import memory_of_group
 from stancoreset.rows.tables import data_files, table_from_file
 from stancoreset.stan import stan_model_names, stan_model_path

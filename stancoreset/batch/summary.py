@@ -10,7 +10,7 @@ from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import ENDED, Job, default_settings
 from stancoreset.errors import StancoresetError
 from stancoreset.files import atomic_path
-from stancoreset.model import load_part, markdown_table
+from stancoreset.runs import load_part, markdown_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,9 +84,11 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
         error = past.error if state in ENDED else None
         if state == "done":
             try:
-                row |= _result(folder.of(job), job)
+                row |= _result(folder.job_folder(job), job)
                 if job.full is not None and folder.state(by_name[job.full]) == "done":
-                    row |= _against(folder.of(job), folder.of(by_name[job.full]), row["seconds"])
+                    row |= _against(
+                        folder.job_folder(job), folder.job_folder(by_name[job.full]), row["seconds"]
+                    )
             except StancoresetError as damaged:
                 row["state"], error = "failed", str(damaged)
         row |= {f"seconds: {name}": value for name, value in past.seconds.items()}
@@ -126,8 +128,8 @@ def _told(file: Path, job: Job) -> dict[str, Any]:
 
 def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
     """Compare times and means with NUTS on the full data."""
-    from stancoreset.model import load_fit
     from stancoreset.posterior import arviz, compare, summarise
+    from stancoreset.runs import load_fit
 
     took = load_part(
         full, "report.json", lambda file: json.loads(file.read_text("utf-8"))["seconds"]

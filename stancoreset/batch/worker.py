@@ -24,10 +24,11 @@ from stancoreset.batch.journal import append
 from stancoreset.engines import EngineName
 from stancoreset.errors import OutputError, StancoresetError
 from stancoreset.files import atomic_path, remove_leftovers
-from stancoreset.model import CoresetFit, CoresetModel, enlist
+from stancoreset.model import CoresetModel
 from stancoreset.processes import end_with_tree
 from stancoreset.progress import Stages
 from stancoreset.rows.tables import described
+from stancoreset.runs import CoresetFit, enlist
 
 Tell = Callable[..., None]
 

@@ -90,7 +90,7 @@ def _fitted(
 
 def _write_csv(fit: Any, data: Any, engine: Any, args: argparse.Namespace, say: Speaker) -> None:
     """Write the chains beside the other results, unless the fit was rejected."""
-    from stancoreset.model import enlist
+    from stancoreset.runs import enlist
 
     if fit.certificate.verdict == "rejected":
         say("No CSV files are written, because the fit was rejected.")
@@ -122,8 +122,8 @@ def _finish(
 ) -> None:
     """Draw pictures, print certificate and comparison table."""
     from stancoreset.cli.pictures import write_comparison, write_fit_pictures
-    from stancoreset.model import write_reports
     from stancoreset.posterior import summarise
+    from stancoreset.runs import write_reports
 
     folder = Path(args.out)
     with stages("pictures"):
@@ -168,8 +168,8 @@ def _compare(args: argparse.Namespace) -> int:
     from stancoreset.cli.pictures import write_comparison
     from stancoreset.cli.posteriors import posteriors_at
     from stancoreset.files import make_folder
-    from stancoreset.model import CoresetFit
     from stancoreset.posterior import compare, summarise
+    from stancoreset.runs import CoresetFit
 
     posteriors = posteriors_at(args.posteriors)
     fits = {name: fit for name, fit in posteriors.items() if isinstance(fit, CoresetFit)}

@@ -18,10 +18,11 @@ from stancoreset.demo import (
     departures,
     laplace_posterior,
 )
-from stancoreset.model import CoresetModel, enlist
+from stancoreset.model import CoresetModel
 from stancoreset.posterior import arviz
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
+from stancoreset.runs import enlist
 
 # Files of a full run, in the demo's folder.
 _FULL = ("full.nc", "departures_nuts.json")

@@ -10,12 +10,9 @@ from stancoreset.errors import OptionError, OutputError
 from stancoreset.stan.data import READABLE
 
 if TYPE_CHECKING:
-    from stancoreset.model import (
-        CoresetFit,
-        CoresetModel,
-        Design,
-        Information,
-    )
+    from stancoreset.analysis import Design, Information
+    from stancoreset.model import CoresetModel
+    from stancoreset.runs import CoresetFit
 
 
 def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -> None:
@@ -77,7 +74,7 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
 def information(args: argparse.Namespace, say: Callable[[str], None], printed: int = 20) -> int:
     """Score or choose rows, say the best `printed`; return the exit code."""
     from stancoreset.checks import check_path
-    from stancoreset.model import load_fit
+    from stancoreset.runs import load_fit
 
     if args.size is None and (args.target or args.repeat):
         raise OptionError("--target and --repeat are for a choice of rows: add --size K")

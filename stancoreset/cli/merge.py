@@ -11,8 +11,8 @@ from stancoreset.cli.options import add_merge_options, asked
 from stancoreset.errors import OptionError
 
 if TYPE_CHECKING:
-    from stancoreset.model import CoresetFit
     from stancoreset.progress import Stages
+    from stancoreset.runs import CoresetFit
 
 _EPILOG = """\
 example with daily data:
@@ -63,8 +63,9 @@ def merge(
     finish: Callable[[CoresetFit, dict[str, Any]], object],
 ) -> int:
     """Run the command; return the exit code."""
-    from stancoreset.model import CoresetModel, load_fit
+    from stancoreset.model import CoresetModel
     from stancoreset.rows.tables import described
+    from stancoreset.runs import load_fit
 
     data = args.data or ["-"] * len(args.runs)
     if len(data) != len(args.runs):

@@ -8,13 +8,7 @@ from dataclasses import Field
 from typing import Any, Never
 
 from stancoreset.engines import ENGINES
-from stancoreset.model import (
-    AUTO,
-    KERNEL,
-    MERGE_SIZE,
-    fit_options,
-    merge_options,
-)
+from stancoreset.fit import AUTO, KERNEL, MERGE_SIZE, fit_options, merge_options
 
 # Options that a command line cannot hold, or that it decides itself.
 _PYTHON_ONLY = ("coords", "dims", "show_console", "refresh")

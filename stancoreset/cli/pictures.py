@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stancoreset.files import atomic_path
-from stancoreset.model import CoresetFit, enlist
 from stancoreset.posterior import compare, plots
+from stancoreset.runs import CoresetFit, enlist
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from stancoreset.checks import check_choice, check_path
 from stancoreset.cli.pictures import save_picture
 from stancoreset.cli.posteriors import posteriors_at
 from stancoreset.errors import DataError, OptionError
-from stancoreset.model import CoresetFit, load_fit, results_in
 from stancoreset.posterior import arviz, plots
+from stancoreset.runs import CoresetFit, load_fit, results_in
 from stancoreset.selection import row_columns
 from stancoreset.stan.data import read_data
 

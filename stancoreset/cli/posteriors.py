@@ -8,8 +8,8 @@ from typing import Any
 
 from stancoreset.checks import check_path
 from stancoreset.errors import OptionError
-from stancoreset.model import load_fit
 from stancoreset.posterior import arviz
+from stancoreset.runs import load_fit
 
 
 def posteriors_at(places: Iterable[str | Path], taken: Iterable[str] = ()) -> dict[str, Any]:

@@ -27,16 +27,6 @@ if TYPE_CHECKING:
 
     from stancoreset.reference import Reference
 
-__all__ = [
-    "DEPARTURES_PROGRAM",
-    "DEPARTURES_SHOWN",
-    "FULL_NUTS",
-    "Departures",
-    "FullRun",
-    "departures",
-    "laplace_posterior",
-]
-
 #: The Stan program.
 DEPARTURES_PROGRAM = Path(__file__).with_name("departures.stan")
 #: Parameters that the pictures show.

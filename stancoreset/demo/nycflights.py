@@ -17,8 +17,6 @@ from stancoreset.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FLIGHT_LABELS", "FLIGHT_PREDICTORS", "flights", "flights_data"]
-
 # The columns of ``X`` in `flights_data`, each a function of the table.
 _PREDICTORS: dict[str, Callable[[Any], Any]] = {
     "hour": lambda table: (table["hour"] - 13) / 10,

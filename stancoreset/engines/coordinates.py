@@ -58,7 +58,7 @@ class Moving:
         """The density in which some effects are centred and shifted."""
         return self.bind(self.centring.code, self.centring.data(exponents, shifts))
 
-    def of(
+    def move(
         self,
         own: BoundModel,
         draws: Float,
@@ -102,11 +102,11 @@ class Coordinates(Closing):
     exponents: tuple[float, ...] = ()
     shifts: Shifts = field(default_factory=dict)
 
-    def of(self, draws: Float) -> Float:
+    def convert(self, draws: Float) -> Float:
         """Convert draws in the program's coordinates (S, P) to those of NUTS."""
         if self.moving is None:
             return draws
-        return self.moving.of(self.own, draws, self.exponents, self.shifts)
+        return self.moving.move(self.own, draws, self.exponents, self.shifts)
 
     def sample(self, *, inits: Float | None, **options: Any) -> SampleResult:
         """Run NUTS from points in the program's coordinates; see `BoundModel.sample`.
@@ -115,7 +115,7 @@ class Coordinates(Closing):
         """
         if self.moving is None:
             return self.bound.sample(inits=inits, **options)
-        moved = None if inits is None else self.of(np.atleast_2d(inits))
+        moved = None if inits is None else self.convert(np.atleast_2d(inits))
         result = self.bound.sample(inits=moved, unconstrain=self.own.unconstrain, **options)
         names = parameter_names(self.own)
         extra = set(self.moving.centring.names.values())
@@ -154,7 +154,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
     values = own.constrain(draws)
 
     def apart(exponents: tuple[float, ...], shifts: Shifts) -> Float:
-        moved = moving.of(own, draws, exponents, shifts)
+        moved = moving.move(own, draws, exponents, shifts)
         with moving.bound(exponents, shifts) as bound:
             return score_divergence(moved, bound.log_density_gradient(moved)[1])
 

@@ -1,7 +1,8 @@
 """The way of a fit: its plan, reference, quadratic, rows, NUTS and rounds, and merging.
 
 May import analysis and what lies below it. Hands out `Plan` and the options of fits and merges,
-`Rounds`, which runs a fit to its end, the `Pipeline` of one round, and what merges parts.
+`Rounds`, which runs a fit to its end, the `Pipeline` of one round, projections of candidate rows,
+and what merges parts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from stancoreset.fit.merging import keep_rows, merge_parts
 from stancoreset.fit.plan import (
     BEYOND,
     HELDOUT_DRAWS,
-    HERMITE,
     KERNEL,
     MERGE_SIZE,
     NEEDS_GLM,
@@ -30,9 +30,8 @@ from stancoreset.fit.plan import (
     refuse_former,
 )
 from stancoreset.fit.projector import (
-    Projector,
-    require_series,
-    series_of,
+    expanded_view,
+    project_rows,
 )
 from stancoreset.fit.rounds import Rounds
 from stancoreset.fit.sizes import AUTO
@@ -42,7 +41,6 @@ __all__ = [
     "AUTO",
     "BEYOND",
     "HELDOUT_DRAWS",
-    "HERMITE",
     "KERNEL",
     "MERGE_SIZE",
     "NEEDS_GLM",
@@ -53,18 +51,17 @@ __all__ = [
     "Pipeline",
     "Plan",
     "ProjectionName",
-    "Projector",
     "Rounds",
     "Selection",
     "Size",
+    "expanded_view",
     "fit_options",
     "keep_rows",
     "merge_options",
     "merge_parts",
     "nuts_of",
     "own_options",
+    "project_rows",
     "reference_name",
     "refuse_former",
-    "require_series",
-    "series_of",
 ]

@@ -14,8 +14,6 @@ from stancoreset.reference import Reference, small_size
 from stancoreset.rows import FullData
 from stancoreset.selection import Coreset
 
-__all__ = ["all_rows", "are_few", "stand_for_themselves"]
-
 
 def are_few(full: FullData) -> bool:
     """Whether a pilot run would read all rows, which are in memory."""
@@ -38,5 +36,5 @@ def all_rows(full: FullData, reference: Reference) -> Coreset:
         method="all rows",
         relative_error=0.0,
         heldout_error=0.0,
-        norm=float(np.std(reference.log_likelihood)),
+        norm=reference.norm,
     )

@@ -10,10 +10,9 @@ or more all rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,10 @@ from scipy import sparse
 from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.policy import Policy
-from stancoreset.program import Session, held_once, of_psi
+from stancoreset.program import Session, held_once, reference_in_psi
 from stancoreset.reference import (
+    ITERATED,
     MOST_HYPERPARAMETERS,
-    SETTLED,
     CollapsedDraws,
     Conditional,
     GaussianFit,
@@ -39,7 +38,7 @@ from stancoreset.reference import (
     hessian_width,
     in_dimensions,
     in_use,
-    of_evaluated,
+    reference_from_evaluated,
     require_usable,
     sample_collapsed,
     start_seed,
@@ -53,12 +52,6 @@ from stancoreset.rows import (
     is_sparse,
 )
 from stancoreset.selection import PAIRS, Coreset, Expansion
-
-__all__ = [
-    "collapsed_reference",
-    "draws_without_chains",
-    "quadratic_of_likelihood",
-]
 
 _log = logging.getLogger(__name__)
 
@@ -91,12 +84,30 @@ class _Turn:
 
 
 @dataclass(frozen=True)
+class _Psi:
+    """ψ as a function of unconstrained draws, (S, P) → (S, p), or some of its coordinates.
+
+    `name` is that of the generated quantity; it is empty if the rows see the parameters themselves.
+    """
+
+    bound: BoundModel
+    name: str
+    columns: NDArray[np.intp] | None = None
+
+    def __call__(self, draws: Float) -> Float:
+        psi = self.bound.generated(draws, (self.name,))[self.name] if self.name else draws
+        return psi if self.columns is None else psi[:, self.columns]
+
+
+@dataclass(frozen=True)
 class _Search:
+    """What all turns share: the prior, ψ, and the coordinates that bend their product."""
+
     session: Session
     checked: StanData = field(repr=False)
     full: FullData = field(repr=False)
     prior: BoundModel = field(repr=False)
-    seen: Callable[[Float], Float]
+    seen: _Psi = field(repr=False)
     bending: NDArray[np.bool_] = field(repr=False)
     seed: int
     policy: Policy
@@ -114,20 +125,21 @@ class _Search:
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
         """Prior × the quadratic of an expansion."""
         columns = expansion.columns
-
-        def seen(draws: Float) -> Float:
-            return self.seen(draws)[:, columns]
-
         return PriorTimesQuadratic(
             self.prior,
-            seen,
+            replace(self.seen, columns=columns),
             expansion.centre[columns],
             expansion.gradient,
             -expansion.hessian,
         )
 
     def turn(
-        self, expansion: Expansion, before: _Turn | None, start: Float | None, *, final: bool
+        self,
+        expansion: Expansion,
+        before: _Turn | None = None,
+        start: Float | None = None,
+        *,
+        final: bool = False,
     ) -> _Turn:
         """Draw from prior × quadratic, near the draws of the turn before, or a start (P,)."""
         density = self.density(expansion)
@@ -138,11 +150,13 @@ class _Search:
         else:
             point, width = before.draws.mean(axis=0), before.draws.std(axis=0)
             width = np.maximum(width, _NARROW)
-        collapsed = self.draw(
+        collapsed = sample_collapsed(
             density,
+            self.inner(density, point, width),
             point,
             width,
             self.policy.reference_draws if final else self.policy.search_draws,
+            self.draws_seed,
             final=final,
             before=None if before is None else before.collapsed,
         )
@@ -153,14 +167,16 @@ class _Search:
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
         return _Turn(expansion, collapsed, psi, mean)
 
-    def draw(
-        self, density: PriorTimesQuadratic, point: Float, width: Float, count: int, **options: Any
-    ) -> CollapsedDraws:
-        """Draw near a point; see `sample_collapsed`."""
-        seed = start_seed(self.seed, 1)  # of all turns, so that their noise is no move
-        inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
+    @property
+    def draws_seed(self) -> int:
+        """The seed of all turns' draws, so that their noise is no move."""
+        return start_seed(self.seed, 1)
+
+    def inner(self, density: PriorTimesQuadratic, point: Float, width: Float) -> NDArray[np.bool_]:
+        """Coordinates that are Gaussian given the rest, near a point with these widths."""
+        inner = find_conditionally_gaussian(density, self.bending, point, width, self.draws_seed)
         _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
-        return sample_collapsed(density, inner, point, width, count, seed, **options)
+        return inner
 
     @property
     def held(self) -> NDArray[np.bool_]:
@@ -219,9 +235,11 @@ def collapsed_reference(
         rough = _rough_mode(search, whole, start)
         few = search.rows(whole, policy.subsample_rows)
         if few == whole.n_obs:
-            return _on_all(search, whole, _first(search, whole, rough, start), count)
+            turn = search.turn(_at_highest(search, whole, rough, start), start=start)
+            return _on_all(search, whole, turn, count)
         with _sampled(whole, few, seed) as some:
-            turn = _on_some(search, some, _first(search, some, rough, start), whole.n_obs)
+            turn = search.turn(_at_highest(search, some, rough, start), start=start)
+            turn = _on_some(search, some, turn, whole.n_obs)
         return _on_all(search, whole, turn, count)
 
 
@@ -271,11 +289,15 @@ def draws_without_chains(
         _searching(session, checked, full, seed, policy) as search,
         session.bind(checked, coreset) as bound,
     ):
-        found = search.draw(
-            search.density(expansion),
-            near.mean(axis=0),
-            np.maximum(near.std(axis=0), _NARROW),
+        density, point = search.density(expansion), near.mean(axis=0)
+        width = np.maximum(near.std(axis=0), _NARROW)
+        found = sample_collapsed(
+            density,
+            search.inner(density, point, width),
+            point,
+            width,
             nuts.chains * nuts.draws,
+            search.draws_seed,
             final=True,
             target=bound.log_density,
             effective=nuts.chains * nuts.iter_sampling // 4,
@@ -323,16 +345,13 @@ def quadratic_of_likelihood(
 
 def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
     """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
-    before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn, None, final=False)
+    before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
     for _ in range(search.policy.turns):
         moved = _moved(before, turn)
         _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
         if moved <= np.sqrt(n_obs / some.n_obs - 1):
             break
-        before, turn = (
-            turn,
-            search.turn(_quadratic(search, some, turn.psi), turn, None, final=False),
-        )
+        before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
     return turn
 
 
@@ -342,14 +361,11 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     size = 1 if whole.blocks is None else whole.n_params
     policy = search.policy
     near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
-    before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, None, final=False)
+    before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn)
     for _ in range(policy.turns):
-        before, turn = (
-            turn,
-            search.turn(_quadratic(search, whole, turn.psi), turn, None, final=True),
-        )
+        before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, final=True)
         looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
-        here = of_psi(turn.psi, looked_at, whole, search.seed)
+        here = reference_in_psi(turn.psi, looked_at, whole, search.seed)
         gap, moved = turn.expansion.gap(here), _moved(before, turn)
         _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
         if gap <= near or (moved <= policy.still and gap <= enough):
@@ -365,7 +381,7 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
     if len(more):
         known = np.concatenate([known, finite_log_likelihood(whole, more)])
     known = known - held_once(search.session, search.checked, full, whole, draws, known)
-    return of_evaluated(full, draws, known, SETTLED, search.seed)
+    return reference_from_evaluated(full, draws, known, ITERATED, search.seed)
 
 
 @contextmanager
@@ -379,9 +395,7 @@ def _searching(
 
 
 @contextmanager
-def _without_rows(
-    session: Session, checked: StanData
-) -> Iterator[tuple[BoundModel, Callable[[Float], Float]]]:
+def _without_rows(session: Session, checked: StanData) -> Iterator[tuple[BoundModel, _Psi]]:
     """The prior, and ψ as a function of unconstrained draws.
 
     They are bound for one thread: a gradient takes less time than to start one.
@@ -389,14 +403,10 @@ def _without_rows(
     own = session.likelihood is session
     data = session.no_rows(checked) if own else session.no_rows_with_psi(checked)
     with session.density().bind(data, threads=1) as bound:
-        if own:
-            yield bound, lambda draws: draws
-        else:
-            name = session.controlled.names["values"]
-            yield bound, lambda draws: bound.generated(draws, (name,))[name]
+        yield bound, _Psi(bound, "" if own else session.controlled.names["values"])
 
 
-def _bending(prior: BoundModel, seen: Callable[[Float], Float], seed: int) -> NDArray[np.bool_]:
+def _bending(prior: BoundModel, seen: _Psi, seed: int) -> NDArray[np.bool_]:
     """Coordinates that bend prior × quadratic along others, (P,)."""
     none = np.zeros(seen(np.zeros((1, prior.n_params))).shape[1])
     bending = find_bending(PriorTimesQuadratic(prior, seen, none, none, np.diag(none)), seed)
@@ -530,12 +540,6 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     return known
 
 
-def _first(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> _Turn:
-    """The first turn, by the quadratic where the likelihood of rows is highest."""
-    expansion = _at_highest(search, rows, rough, start)
-    return search.turn(expansion, None, start, final=False)
-
-
 def _at_highest(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> Expansion:
     """Taylor's expansion of the log likelihood of rows where it is highest."""
     ridged = _Ridged(rows, search.finite(start[None])[0], search.ridge(start), search.held)
@@ -561,10 +565,10 @@ def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
     """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
     likelihood = search.session.likelihood
     if not likelihood.no_series(rows):
-        here = of_psi(psi, np.zeros(len(psi)), rows, search.seed)
+        here = reference_in_psi(psi, np.zeros(len(psi)), rows, search.seed)
         return likelihood.expand(rows, here, exact=True)
     looked_at = finite_log_likelihood(rows, psi[: search.policy.looked_at])
-    here = of_psi(psi, looked_at, rows, search.seed)
+    here = reference_in_psi(psi, looked_at, rows, search.seed)
     return likelihood.expand(rows, here, PAIRS, bent=True)
 
 
@@ -585,7 +589,8 @@ def _widths(density: PriorTimesQuadratic, point: Float) -> Float:
     generic = point + 0.5
     meets = dependencies(density.seen, generic, step, names)
     every = np.ones(len(names), dtype=bool)
-    jacobian = Directions.of(meets, every, 1e-4 * step).forward(density.seen, generic[None])[1](0)
+    along = Directions.of(meets, every, 1e-4 * step)
+    jacobian = along.forward(density.seen(along.ahead(generic[None])))[1](0)
     bent = density.curvature @ jacobian
     rows = jacobian.multiply(bent) if is_sparse(bent) else jacobian.toarray() * bent
     curvature = curvature + np.asarray(rows.sum(axis=0)).ravel()

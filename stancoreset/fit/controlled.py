@@ -30,8 +30,6 @@ from stancoreset.selection import (
 )
 from stancoreset.selection.solvers import SolverName
 
-__all__ = ["AUTO_METHODS", "ControlledSelection", "require_equal"]
-
 #: Candidates of ``method="auto"``, compared by the held-out error of the corrected density.
 AUTO_METHODS: tuple[SolverName, ...] = ("pursuit", "importance")
 # Largest relative difference between Stan's quadratic and ours.

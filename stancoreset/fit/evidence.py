@@ -10,15 +10,14 @@ from __future__ import annotations
 from stancoreset.engines import Compiled, Float, StanData
 from stancoreset.errors import ReferenceFitError
 from stancoreset.posterior import LEAST_DRAWS, Evidence, estimate_evidence
-from stancoreset.program import Session, in_memory
+from stancoreset.program import Session
 from stancoreset.reference import Reference, at_draws
 from stancoreset.reference.expected import no_sums
 from stancoreset.rows import FullData
 from stancoreset.rows.glm import rows_of
+from stancoreset.rows.tables import in_memory
 from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import with_constants
-
-__all__ = ["evidence_of"]
 
 # Rows on which the constants are checked, and the largest relative difference.
 _FEW, _TOLERANCE = 50, 1e-8

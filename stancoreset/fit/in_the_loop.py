@@ -31,15 +31,6 @@ from stancoreset.rows import FullData, central_hessian
 from stancoreset.selection import Coreset
 from stancoreset.selection.in_the_loop import METHODS, CoresetPosterior, tangent
 
-__all__ = [
-    "EnginePosterior",
-    "check_options",
-    "draws_of",
-    "follow_mode",
-    "needs_mode",
-    "select_in_the_loop",
-]
-
 SAMPLERS = ("laplace", "nuts", "chains")
 # Default sampler of each method, and its iterations of warm-up. A metric adapts only in a long
 # warm-up.

@@ -26,8 +26,6 @@ from stancoreset.engines import NUTS
 from stancoreset.policy import Policy
 from stancoreset.posterior import arviz
 
-__all__ = ["length_ratio", "lengthened", "lengthening", "max_kept_ratio", "max_lengthening"]
-
 # Draws that are kept however many values they have: as many as chains have by default.
 _KEPT = NUTS().chains * NUTS().draws
 

@@ -19,8 +19,6 @@ from stancoreset.rows import MAX_ROWS_PER_CHUNK, FullData
 from stancoreset.rows.tables import StoredRows
 from stancoreset.stan import parameter_count
 
-__all__ = ["Need", "memory_needed"]
-
 # Number of rows from which memory is measured, and the two numbers of rows that are measured.
 _MANY, _FEW, _MORE = 50_000, 1_000, 3_000
 # Memory for rows while they are read, as a multiple of the memory that they take afterwards.

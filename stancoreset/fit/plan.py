@@ -40,37 +40,11 @@ from stancoreset.posterior.arviz import variables_of
 from stancoreset.reference import METHODS as REFERENCES
 from stancoreset.reference import check_reference
 from stancoreset.rows import Blocks
+from stancoreset.selection import MAX_CANDIDATES, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
 from stancoreset.selection.in_the_loop import InTheLoopName
 from stancoreset.selection.solvers import METHODS, SolverName, check_method
 from stancoreset.stan import Labels
-
-__all__ = [
-    "BEYOND",
-    "BY_CHANCE",
-    "BY_GROUP",
-    "GAUSSIAN",
-    "HELDOUT_DRAWS",
-    "HERMITE",
-    "KERNEL",
-    "MERGE_SIZE",
-    "NEEDS_GLM",
-    "PROJECTIONS",
-    "TAYLOR",
-    "Candidates",
-    "Method",
-    "Plan",
-    "ProjectionName",
-    "Selection",
-    "Size",
-    "fit_options",
-    "is_in_the_loop",
-    "merge_options",
-    "nuts_of",
-    "own_options",
-    "reference_name",
-    "refuse_former",
-]
 
 #: Draws that measure the held-out error.
 HELDOUT_DRAWS = 200
@@ -330,6 +304,23 @@ class Plan:
         A method with options, or another one, was asked for, and is what selects.
         """
         return self.method in BY_GROUP and not self.options
+
+    @property
+    def searches(self) -> bool:
+        """Whether neither a method nor a number of rows is asked for."""
+        return self.selects_by_group and isinstance(self.size, str)
+
+    def count_candidates(self, n_obs: int, gap: float = np.inf, *, few: bool = False) -> int:
+        """Number of candidate rows; `few` are enough for the little that a good quadratic leaves.
+
+        `gap` is what it leaves, in nats.
+        """
+        auto, little, asked = isinstance(self.size, str), self.policy.few_candidates, self.selection
+        if asked.by_kernel:
+            return min(n_obs, little if auto else max(little, 2 * int(self.size)))
+        if asked.candidates is None and (few or gap <= self.policy.near):
+            return min(n_obs, little if auto else max(MAX_CANDIDATES, 2 * int(self.size)))
+        return asked.number or default_candidates(n_obs, self.size)
 
     def warn_of_groups(self, blocks: Blocks | None) -> None:
         """Warn if parameters have groups, and the method selects rows for all of them together."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import Float, RowModel
+from stancoreset.engines import Float, RowModel, StanData
 from stancoreset.errors import OptionError
 from stancoreset.fit.plan import BEYOND, HERMITE, TAYLOR
+from stancoreset.program import LikelihoodView, Session, in_likelihood_coordinates
 from stancoreset.reference import Reference
-from stancoreset.reference.expected import of_coefficients, row_function
+from stancoreset.reference.expected import marginal_of_coefficients, row_function
 from stancoreset.rows import FullData
 from stancoreset.selection import (
     AllRows,
@@ -30,8 +31,6 @@ from stancoreset.selection import (
     project_taylor,
 )
 
-__all__ = ["Projector", "require_series", "series_of"]
-
 Tick = Callable[[int], object]
 
 # Random rows that estimate what no candidate matches, to a few hundredths of it.
@@ -48,7 +47,7 @@ def series_of(full: FullData, expansion: Expansion) -> AllRows:
     """All rows as Hermite series under the Gaussian of an expansion with exact expectations."""
     expected = expansion.expected
     assert expected is not None
-    q = of_coefficients(expected.kernel, expected.q)
+    q = marginal_of_coefficients(expected.kernel, expected.q)
     return AllRows.of(full.glm_rows(), row_function(expected.kernel), q)
 
 
@@ -114,3 +113,37 @@ class Projector:
         if self.kind == "fisher":
             return extend_fisher(projection, full, pool, self.reference, draws, tick)
         return extend(projection, full, pool, draws, tick)
+
+
+def project_rows(
+    session: Session,
+    checked: StanData,
+    reference: Reference,
+    kind: str,
+    candidates: int,
+    heldout: int,
+    seed: int,
+) -> Projection | Remainder:
+    """Project random candidate rows on a reference's draws, without a plan."""
+    expansion, series = None, None
+    if kind in BEYOND:
+        view, expansion = expanded_view(session, checked, reference, kind)
+        series = series_of(view.full, expansion) if kind == HERMITE else None
+    else:
+        view = LikelihoodView(session, session.full_data(checked), reference)
+    rows, pool = view.session.pool(checked, candidates, seed)
+    with pool:
+        return Projector(
+            kind, view.full, rows, pool, view.reference, expansion, seed, series
+        ).first(heldout)
+
+
+def expanded_view(
+    session: Session, checked: StanData, reference: Reference, kind: str
+) -> tuple[LikelihoodView, Expansion]:
+    """The view in ψ, and the quadratic whose remainder this kind of projection matches."""
+    view = in_likelihood_coordinates(session, checked, session.full_data(checked), reference)
+    exact = kind == HERMITE
+    if exact:
+        require_series(view.no_series())
+    return view, view.expansion(exact=exact)

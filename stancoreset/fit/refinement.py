@@ -33,8 +33,6 @@ from stancoreset.runs import (
     Round,
 )
 
-__all__ = ["MAX_ROUNDS", "best_round", "next_change", "next_gaussian", "seconds_of_next"]
-
 #: Default largest number of rounds, the first pass included.
 MAX_ROUNDS = 5
 # How many times steps may become smaller: with the metric that is known, then with a new one.

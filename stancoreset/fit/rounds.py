@@ -31,15 +31,25 @@ from stancoreset.fit.refinement import (
     next_gaussian,
     seconds_of_next,
 )
+from stancoreset.fit.sampling import (
+    find_near,
+    keeps_metric,
+    may_take_small_steps,
+    with_small_steps,
+)
 from stancoreset.fit.sizes import AUTO
-from stancoreset.fit.steps import Attempt, Pipeline, with_small_steps
+from stancoreset.fit.steps import Attempt, Pipeline
 from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
 from stancoreset.program import (
     Certifier,
     Session,
+    draws_container,
     few_quantities,
+    find_inits,
     impossible_rows,
+    reference_container,
     require_known,
+    require_room_for_draws,
     with_quantities,
     without_weighted_rows,
 )
@@ -58,8 +68,6 @@ from stancoreset.runs import (
 )
 from stancoreset.selection import Coreset, default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
-
-__all__ = ["Rounds", "influential_rows"]
 
 # Random candidates per row that is added for its influence.
 _INFLUENTIAL = 10
@@ -131,7 +139,7 @@ class Rounds:
         pipeline, asked = self.pipeline, self.pipeline.plan
         if reference_name(asked.reference) in NEEDS_GLM:
             pipeline.session.recognise_always()
-        pipeline.session.require_room_for_draws(pipeline.checked, asked.nuts)
+        require_room_for_draws(pipeline.session, pipeline.checked, asked.nuts)
         full = pipeline.session.full_data(pipeline.checked, pipeline.stages)
         need = memory_needed(pipeline.session, pipeline.checked, full, asked.nuts)
         need.require_room()
@@ -145,7 +153,7 @@ class Rounds:
         if isinstance(pipeline.checked, dict):  # rows on disk are not all read for a word
             for words in pipeline.session.program.told_little(pipeline.checked):
                 pipeline.stages.note(words)
-        pipeline.session.initial_points(full.prior, asked.inits, asked.nuts.chains, asked.seed)
+        find_inits(pipeline.session, full.prior, asked.inits, asked.nuts.chains, asked.seed)
         return full
 
     def _round(self, change: Change, attempts: Sequence[Attempt]) -> Pipeline:
@@ -178,14 +186,14 @@ class Rounds:
             posterior=posterior,
             certificate=best.certificate,
             reference=best.reference,
-            laplace=pipeline.session.reference_container(best.reference, full, pipeline.labels),
+            laplace=reference_container(pipeline.session, best.reference, full, pipeline.labels),
             timings=pipeline.stages.seconds,
             settings=asked.settings(),
             provenance=pipeline.provenance,
             passes={**full.passes.as_dict(), **_of_nuts(best)},
             data=None
             if best.coreset is None
-            else pipeline.session.kept(pipeline.checked, best.coreset),
+            else pipeline.session.coreset_rows(pipeline.checked, best.coreset),
             native=best.native,
             rounds=tuple(a.round for a in attempts),
             weaving=pipeline.session.adopted.weaving,
@@ -193,7 +201,7 @@ class Rounds:
             evidence=self._evidence(best, full),
         )
         if pipeline.folder.path is not None:
-            pipeline.folder.settle(best.round.round)
+            pipeline.folder.promote_round(best.round.round)
             if again:
                 pipeline.folder.replace("certificate", best.certificate)
             if posterior is not best.posterior:
@@ -253,7 +261,7 @@ class Rounds:
             nuts = with_small_steps(nuts, asked.policy)
         elif smaller:
             # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
-            closer = smaller + self._were_careful(attempts)
+            closer = smaller + self._took_small_steps(attempts)
             delta = 1 - (1 - nuts.delta) / 10**closer
             nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
@@ -277,7 +285,7 @@ class Rounds:
         """Whether chains that know their metric agree: longer ones need no longer warm-up."""
         if not attempts or any(a.round.rhat > RHAT_MIXED for a in attempts):
             return False
-        return self.pipeline.keeps_metric(attempts[-1].reference, attempts[-1].known)
+        return keeps_metric(self.pipeline, attempts[-1].reference, attempts[-1].known)
 
     def _keeps_dense_metric(self, attempts: Sequence[Attempt]) -> bool:
         """Whether chains can take much smaller steps with the metric that they know.
@@ -285,21 +293,21 @@ class Rounds:
         Then they cost little more, where a full warm-up takes ten times as long. Chains that had
         a large target acceptance already have tried that.
         """
-        return self._may_be_careful(attempts[-1]) and not attempts[0].reference.diverged
+        return self._may_take_small_steps(attempts[-1]) and not attempts[0].reference.diverged
 
-    def _were_careful(self, attempts: Sequence[Attempt]) -> bool:
+    def _took_small_steps(self, attempts: Sequence[Attempt]) -> bool:
         """Whether the chains of the first pass took small steps already, in a dense metric.
 
         The first of a full warm-up's smaller steps are no smaller then: those of a real table, a
         regression with a spline, diverged as well.
         """
         first = attempts[0]
-        return first.reference.diverged and self._may_be_careful(first)
+        return first.reference.diverged and self._may_take_small_steps(first)
 
-    def _may_be_careful(self, attempt: Attempt) -> bool:
+    def _may_take_small_steps(self, attempt: Attempt) -> bool:
         """Whether its chains could take small steps at little cost."""
-        pipeline = self.pipeline
-        return pipeline.may_be_careful(pipeline.near(attempt.reference, attempt.known))
+        near = find_near(self.pipeline, attempt.reference, attempt.known)
+        return may_take_small_steps(self.pipeline.plan.nuts, near)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""
@@ -319,7 +327,7 @@ class Rounds:
             return
         draws, certificate = moved
         change = Change(MATCHING, best.round.reference, {})
-        container = pipeline.session.draws_container(draws, full, pipeline.labels)
+        container = draws_container(pipeline.session, draws, full, pipeline.labels)
         seconds = time.perf_counter() - started
         record = Round.of(number, change, best.round.draws, best.coreset, certificate, seconds)
         matched = replace(

@@ -10,19 +10,6 @@ from stancoreset.policy import Policy
 from stancoreset.posterior import HELDOUT_CERTIFIED
 from stancoreset.selection import Coreset, Projection, Remainder
 
-__all__ = [
-    "AUTO",
-    "draws_to_select",
-    "further_draws",
-    "has_helped",
-    "initial_draws",
-    "is_adequate",
-    "is_negligible",
-    "needs_draws",
-    "sizes_to_try",
-    "worth_trying",
-]
-
 #: The size that asks for a search.
 AUTO = "auto"
 # Shares of the relative error that forbids a certificate: of what no row need complete, and of

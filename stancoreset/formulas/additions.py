@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from stancoreset.errors import DataError, OptionError
 from stancoreset.formulas.brms import ADDITIONS, masked
 
-__all__ = ["Addition", "Additions", "divided", "read_additions", "split_outside"]
-
 _ARGUMENTS = {"weights": (1, 1), "trials": (1, 1), "cens": (1, 2)}
 #: Stan's codes for how an outcome is censored, by the user's values.
 CENSORED: Mapping[Any, int] = {

@@ -11,17 +11,6 @@ from collections.abc import Mapping
 
 from stancoreset.errors import OptionError
 
-__all__ = [
-    "ADDITIONS",
-    "FAMILIES",
-    "PROGRAM",
-    "SIGNS",
-    "TERMS",
-    "masked",
-    "refuse_family",
-    "refuse_terms",
-]
-
 #: Advice for terms that no formula here expresses.
 PROGRAM = "let brms::make_stancode write the program, which stancoreset.CoresetModel takes"
 _DEPENDENT = (

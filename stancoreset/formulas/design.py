@@ -30,8 +30,6 @@ from stancoreset.formulas.syntax import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Design", "Groups", "Outcome", "design_of", "like_design"]
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

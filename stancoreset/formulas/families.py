@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from stancoreset.errors import DataError
 from stancoreset.formulas.design import Outcome
 
-__all__ = ["FAMILIES", "Family", "FamilyName"]
-
 #: Names of the families.
 FamilyName: TypeAlias = Literal[
     "gaussian", "student", "lognormal", "bernoulli", "binomial", "beta_binomial", "poisson",

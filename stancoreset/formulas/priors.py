@@ -33,8 +33,6 @@ from stancoreset.errors import OptionError
 from stancoreset.formulas.design import Design
 from stancoreset.formulas.families import Family
 
-__all__ = ["FLAT", "default_priors", "with_given"]
-
 #: The prior of a coefficient without one.
 FLAT = "flat"
 _DISTRIBUTION = re.compile(r"[a-z]\w*\([^;{}~]*\)")

@@ -18,8 +18,6 @@ from stancoreset.formulas.design import Design, Groups
 from stancoreset.formulas.families import Family
 from stancoreset.formulas.priors import FLAT
 
-__all__ = ["program_of"]
-
 _WIDTH = 92
 # Longest code with its comment below those of other lines.
 _CODE = 44

@@ -19,6 +19,7 @@ from stancoreset.checks import check_choice, check_flag, check_labels, check_pat
 from stancoreset.engines import Engine, EngineName, resolve_engine
 from stancoreset.errors import DataError, OptionError, OutputError
 from stancoreset.files import atomic_path, make_folder
+from stancoreset.fit import Plan
 from stancoreset.formulas.brms import refuse_family
 from stancoreset.formulas.design import Design, Groups, Outcome, design_of, like_design
 from stancoreset.formulas.families import FAMILIES, Family, FamilyName
@@ -26,11 +27,10 @@ from stancoreset.formulas.priors import FLAT, default_priors, with_given
 from stancoreset.formulas.programs import program_of
 from stancoreset.formulas.syntax import Formula, parse
 from stancoreset.formulas.tables import TableSource, columns_of, complete_rows, read_table
-from stancoreset.model import CoresetFit, CoresetModel, Plan
+from stancoreset.model import CoresetModel
 from stancoreset.posterior import card
+from stancoreset.runs import CoresetFit
 from stancoreset.stan.data import to_json
-
-__all__ = ["Regression", "regression"]
 
 
 @dataclass(frozen=True, eq=False)

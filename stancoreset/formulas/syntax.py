@@ -24,8 +24,6 @@ from stancoreset.errors import DataError, OptionError
 from stancoreset.formulas.additions import Addition, divided
 from stancoreset.formulas.brms import refuse_terms
 
-__all__ = ["FUNCTIONS", "Argument", "Bar", "Formula", "evaluating", "formulae_module", "parse"]
-
 _EXAMPLE = "'y ~ x + (1 | g)'"
 #: What a formula may call besides formulae's own functions, and ``np.…``.
 FUNCTIONS: Mapping[str, Any] = {

@@ -20,9 +20,6 @@ from stancoreset.stan.data import READABLE, ArrowTable, TableFile, reading_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TableSource", "columns_of", "complete_rows", "read_table"]
-
-
 #: What a regression takes for a table.
 TableSource: TypeAlias = "pd.DataFrame | ArrowTable | Mapping[str, Any] | str | os.PathLike[str]"
 

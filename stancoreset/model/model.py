@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 from numpy.typing import NDArray
 
 from stancoreset.analysis import (
-    Asked,
     Design,
     Information,
     design,
@@ -27,22 +25,18 @@ from stancoreset.analysis import (
 from stancoreset.checks import (
     check_choice,
     check_flag,
-    check_is,
     check_labels,
     check_names,
     check_path,
     check_seed,
     check_text,
     check_whole,
-    shown,
-    understood,
 )
 from stancoreset.engines import (
     NUTS,
     Closing,
     Engine,
     EngineName,
-    StanData,
     check_inits,
     fresh_seed,
     include_paths,
@@ -52,11 +46,10 @@ from stancoreset.engines import (
     with_options,
 )
 from stancoreset.engines.cmdstan import require_csv_folder
-from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
+from stancoreset.errors import CertificateError, OptionError, ProgramError
 from stancoreset.fit import (
     BEYOND,
     HELDOUT_DRAWS,
-    HERMITE,
     MERGE_SIZE,
     NEEDS_GLM,
     PROJECTIONS,
@@ -65,59 +58,66 @@ from stancoreset.fit import (
     Pipeline,
     Plan,
     ProjectionName,
-    Projector,
     Rounds,
     Size,
+    expanded_view,
     keep_rows,
     merge_parts,
     nuts_of,
+    project_rows,
     reference_name,
-    require_series,
-    series_of,
+)
+from stancoreset.model.arguments import (
+    begin_stages,
+    check_coreset,
+    check_draws,
+    check_is_reference,
+    check_near,
+    scoring_options,
 )
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
 from stancoreset.parallel import one_blas_thread, single_threaded
 from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo, card
-from stancoreset.posterior.arviz import Container, Posterior, import_all, variables_of
+from stancoreset.posterior.arviz import Container, Posterior
 from stancoreset.program import (
     CERTIFIED_DRAWS,
     PASSES,
     SECOND,
-    SOLVER_TOLERANCE,
-    TOLERANCE,
     Certifier,
     Data,
-    Identity,
-    LikelihoodView,
     PassesName,
     SecondEngine,
     Session,
     WeightKind,
     adopt,
+    check_adopted,
     check_identities,
     check_kind,
+    describe_observation,
+    describe_seen,
     identity_table,
-    in_likelihood_coordinates,
+    labels_of_draws,
+    make_provenance,
     require_identities,
+    require_room_for_draws,
+    result_container,
+    run_nuts,
+    take_spaced_draws,
 )
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference, ReferenceName, check_reference, fit_reference
-from stancoreset.rows.tables import StoredRows
 from stancoreset.runs import CoresetFit, RunFolder, recorded_seed
 from stancoreset.selection import (
     Coreset,
-    Expansion,
     HermiteProjection,
     Projection,
     Remainder,
     TaylorProjection,
 )
-from stancoreset.stan import Labels, StanProgram, not_lifted
+from stancoreset.stan import Labels, StanProgram
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["CoresetModel"]
 
 
 class CoresetModel(Closing):
@@ -376,7 +376,7 @@ class CoresetModel(Closing):
             Each message names the cause and the remedy.
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = _begun(options.pop("stages", None), show_progress)
+        stages = begin_stages(options.pop("stages", None), show_progress)
         plan = self._planned(
             Plan.of,
             chains=chains,
@@ -395,9 +395,9 @@ class CoresetModel(Closing):
         with stages("read data"):
             checked = self.read(data)
             plan.require(self.program.n_obs(checked))
-            self._session.require_room_for_draws(checked, plan.nuts)
-            self._session.labels(checked, plan.labels)  # refuses wrong ones
-            provenance = self._session.provenance(checked, plan.settings())
+            require_room_for_draws(self._session, checked, plan.nuts)
+            labels_of_draws(self._session, checked, plan.labels)  # refuses wrong ones
+            provenance = make_provenance(self._session, checked, plan.settings())
             if plan.is_gaussian:  # a coreset would know it
                 provenance["obs"] = self.program.obs
         require_csv_folder(plan.engine_output_dir, "engine_output_dir")
@@ -406,7 +406,9 @@ class CoresetModel(Closing):
             self._session.compile()
         if not folder.finished("reference"):
             with stages("check program"):
-                self._identities(require_identities, checked, seed=plan.seed)
+                check_adopted(
+                    self._adopted, self.engine, checked, require_identities, seed=plan.seed
+                )
         pipeline = Pipeline(self._session, checked, plan, stages, folder, provenance)
         with one_blas_thread():  # threads share out rows and chains
             return Rounds(pipeline).run()
@@ -486,7 +488,7 @@ class CoresetModel(Closing):
         >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = _begun(options.pop("stages", None), show_progress)
+        stages = begin_stages(options.pop("stages", None), show_progress)
         plan = self._planned(
             Plan.of_merge,
             chains=chains,
@@ -665,39 +667,13 @@ class CoresetModel(Closing):
             If the projection is ``"hermite"`` and the program is no generalised linear model.
         """
         check_choice("projection", projection, (*PROJECTIONS, *BEYOND))
-        _check_reference(reference)
+        check_is_reference(reference)
         check_whole("candidates", candidates, 1)
         check_whole("heldout", heldout, 2)
         check_seed(seed)
-        checked = self.read(data)
-        if projection in BEYOND:
-            view, expansion = self._expanded(checked, reference, projection)
-        else:
-            view, expansion = (
-                LikelihoodView(self._session, self._session.full_data(checked), reference),
-                None,
-            )
-        series = None
-        if projection == HERMITE and expansion is not None:
-            series = series_of(view.full, expansion)
-        rows, pool = view.session.pool(checked, candidates, seed)
-        with pool:
-            made = Projector(
-                projection, view.full, rows, pool, view.reference, expansion, seed, series
-            )
-            return made.first(heldout)
-
-    def _expanded(
-        self, checked: StanData, reference: Reference, projection: str
-    ) -> tuple[LikelihoodView, Expansion]:
-        """The view in ψ, and the quadratic whose remainder this projection matches."""
-        view = in_likelihood_coordinates(
-            self._session, checked, self._session.full_data(checked), reference
+        return project_rows(
+            self._session, self.read(data), reference, projection, candidates, heldout, seed
         )
-        exact = projection == HERMITE
-        if exact:
-            require_series(view.no_series())
-        return view, view.expansion(exact=exact)
 
     def add_control_variate(
         self,
@@ -734,11 +710,11 @@ class CoresetModel(Closing):
         OptionError
             If the projection is ``"hermite"`` and the program is no generalised linear model.
         """
-        _check_coreset(coreset)
-        _check_reference(reference)
+        check_coreset(coreset)
+        check_is_reference(reference)
         check_choice("projection", projection, BEYOND)
         checked = self.read(data)
-        view, expansion = self._expanded(checked, reference, projection)
+        view, expansion = expanded_view(self._session, checked, reference, projection)
         selection = ControlledSelection(view.session, checked, view.full, expansion)
         return selection.completed(replace(coreset, control=None), view.reference)
 
@@ -800,12 +776,13 @@ class CoresetModel(Closing):
         check_labels(coords, dims)
         show = Stages.given(None, show_progress).show
         if coreset is not None:
-            _check_coreset(coreset)
+            check_coreset(coreset)
         if near is not None:
-            _check_near(near)
+            check_near(near)
         checked = self.read(data)
-        close = None if near is None else self._session.unconstrained(checked, near, None)[0]
-        result = self._session.sample(
+        close = None if near is None else take_spaced_draws(self._session, checked, near, None)[0]
+        result = run_nuts(
+            self._session,
             checked,
             coreset,
             nuts=nuts,
@@ -817,9 +794,11 @@ class CoresetModel(Closing):
         )
         given = {} if inits is None else {"inits": recorded_inits(inits)}
         given |= {} if close is None else {"near": len(close)}
-        provenance = self._session.provenance(checked, {"seed": seed, **nuts.settings(), **given})
-        labels = self._session.labels(checked, Labels.given(coords, dims))
-        return self._session.container(result, coreset, provenance, labels)
+        provenance = make_provenance(
+            self._session, checked, {"seed": seed, **nuts.settings(), **given}
+        )
+        labels = labels_of_draws(self._session, checked, Labels.given(coords, dims))
+        return result_container(self._session, result, coreset, provenance, labels)
 
     def certify(
         self,
@@ -854,11 +833,11 @@ class CoresetModel(Closing):
                 "a certificate compares the coreset posterior with the full one: it needs the "
                 "full data, and data is None"
             )
-        _check_coreset(coreset)
+        check_coreset(coreset)
         if reference is not None:
-            _check_reference(reference)
+            check_is_reference(reference)
         check_whole("draws", draws, LEAST_DRAWS)
-        _check_draws(posterior)
+        check_draws(posterior)
         checked = self.read(data)
         references = () if reference is None else (reference,)
         judge = Certifier(self._session, checked, coreset, references)
@@ -909,7 +888,7 @@ class CoresetModel(Closing):
         >>> pointwise = model.log_likelihood(data, fit)                  # doctest: +SKIP
         >>> arviz.loo(pointwise)                                         # doctest: +SKIP
         """
-        _check_draws(posterior, draws)
+        check_draws(posterior, draws)
         check_kind(weights)
         return with_log_likelihood(
             self._session, self._adopted.original, self.read(data), posterior, draws, weights
@@ -974,7 +953,7 @@ class CoresetModel(Closing):
         --------
         >>> print(model.loo(data, fit, subsample=5_000))                 # doctest: +SKIP
         """
-        _check_draws(posterior, draws, seed)
+        check_draws(posterior, draws, seed)
         check_kind(weights)
         if subsample is not None:
             check_whole("subsample", subsample, 2)
@@ -1042,7 +1021,7 @@ class CoresetModel(Closing):
         >>> made = model.generate_quantities(data, fit, ["y_rep"])         # doctest: +SKIP
         >>> made.posterior["y_rep"].mean(("chain", "draw"))                # doctest: +SKIP
         """
-        _check_draws(posterior, draws, seed)
+        check_draws(posterior, draws, seed)
         check_kind(weights)
         original = self._adopted.original
         wanted = quantity_names(original, names)
@@ -1107,7 +1086,7 @@ class CoresetModel(Closing):
         >>> checks = model.posterior_predictive(data, fit, {"y": "y_rep"})   # doctest: +SKIP
         >>> arviz.plot_ppc_dist(checks)      # ArviZ 1.x; plot_ppc on 0.23     # doctest: +SKIP
         """
-        _check_draws(posterior, draws, seed)
+        check_draws(posterior, draws, seed)
         check_kind(weights)
         return with_replications(
             self._session,
@@ -1178,7 +1157,7 @@ class CoresetModel(Closing):
         >>> scores = model.information("unlabelled.parquet", fit)            # doctest: +SKIP
         >>> scores.best(100)                                                 # doctest: +SKIP
         """
-        asked = _asked(fit, replicated, draws, seed)
+        asked = scoring_options(fit, replicated, draws, seed)
         return information(self._session, self._adopted.original, rows, fit, asked)
 
     @single_threaded
@@ -1230,7 +1209,7 @@ class CoresetModel(Closing):
         >>> chosen.to_frame()                                                # doctest: +SKIP
         >>> model.design(rows, fit, target="beta[dose]").sd                  # doctest: +SKIP
         """
-        asked = _asked(fit, replicated, draws, seed)
+        asked = scoring_options(fit, replicated, draws, seed)
         check_whole("size", size, 1)
         check_flag("repeat", repeat)
         targets = [] if target is None else [target] if isinstance(target, str) else target
@@ -1257,7 +1236,7 @@ class CoresetModel(Closing):
         coreset : Coreset, optional
         """
         if coreset is not None:
-            _check_coreset(coreset)
+            check_coreset(coreset)
         rows = self._session.rows(self.read(data), coreset)
         return {**self._session.controlled.nothing(), **rows}
 
@@ -1287,13 +1266,7 @@ class CoresetModel(Closing):
         An observation is one of N, with its own y.
         What it carries along is found once from the full data: row_number, y_before.
         """
-        program = self.program
-        own = ", ".join(program.given_rows)
-        about = f"An observation is {program.observation}"
-        about += f", with its own {own}." if own else "."
-        carried = ", ".join(program.carried({d.name for d in self._adopted.original.tree.known}))
-        found = f" What it carries along is found once from the full data: {carried}."
-        return about + (found if carried else "")
+        return describe_observation(self._adopted)
 
     @property
     def seen(self) -> tuple[str, ...]:
@@ -1312,19 +1285,7 @@ class CoresetModel(Closing):
         Products of parameters that the likelihood contains, but that do not replace their factors
         in ψ, are listed with the reason.
         """
-        session = self._session
-        lines = [f"The likelihood depends on the parameters through: {session.controlled.said}."]
-        for names, what in (
-            (session.behind - session.infinite, "Much larger than the parameters"),
-            (session.infinite, "Not finite with these data"),
-        ):
-            if names:
-                lines.append(f"{what}, and no coordinates: {', '.join(sorted(names))}.")
-        lines += [
-            f"The factors of {product} are coordinates, not the product, because {why}."
-            for product, why in not_lifted(session.program, session.behind).items()
-        ]
-        return "\n".join(lines)
+        return describe_seen(self._session)
 
     def identities(self, data: Data, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
         """Check numerically that the program's weights act as weights.
@@ -1345,89 +1306,10 @@ class CoresetModel(Closing):
         check_whole("points", points, 2)  # what is compared is known up to a constant
         check_seed(seed)
         checked = self.read(data)
-        return identity_table(self._identities(check_identities, checked, points, seed))
+        return identity_table(
+            check_adopted(self._adopted, self.engine, checked, check_identities, points, seed)
+        )
 
     def close(self) -> None:
         """Release the engine's copy of the full data."""
         self._session.close()
-
-    def _identities(
-        self,
-        check: Callable[..., list[Identity]],
-        checked: StanData,
-        points: int = 5,
-        seed: int = 0,
-    ) -> list[Identity]:
-        """Check the identities; a woven program is compared with its original too."""
-        woven = self._adopted.woven
-        if isinstance(checked, StoredRows):  # a random sample of the rows serves as well
-            checked = checked.sample
-        tolerance = SOLVER_TOLERANCE if self._adopted.uses_solver else TOLERANCE
-        if self._adopted.uses_solver:
-            warnings.warn(
-                f"'{self.program.program.name}' solves equations numerically: its identities are "
-                f"checked to {SOLVER_TOLERANCE:.0e} instead of {TOLERANCE:.0e}",
-                stacklevel=3,
-            )
-        return check(
-            self.program,
-            self.engine,
-            checked,
-            original=None if woven is None else self._adopted.density,
-            freeze=lambda rows: self._adopted.complete(rows, self.engine),
-            numbered=woven is not None and woven.numbered,
-            points=points,
-            seed=seed,
-            tolerance=tolerance,
-        )
-
-
-def _begun(stages: object, show_progress: bool | None) -> Stages:
-    """Stages whose first one, the imports, is done."""
-    begun = Stages.given(stages, show_progress)
-    begun.begin()
-    with begun("import"):
-        import_all()
-    return begun
-
-
-def _check_near(near: object) -> None:
-    """Raise unless these are draws."""
-    try:
-        _check_draws(near)
-    except DataError as error:
-        raise DataError(f"near: {error}") from None
-
-
-def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> None:
-    """Raise unless a step can be made of so many draws of a posterior."""
-    with understood("posterior", posterior, "draws of the coreset posterior, or a fit"):
-        variables_of(posterior)
-    if draws is not None:
-        check_whole("draws", draws, 1)
-    check_seed(seed)
-
-
-def _asked(
-    fit: object, replicated: Mapping[str, str] | None, draws: int | None, seed: int
-) -> Asked:
-    """Check and gather the options for scoring rows."""
-    _check_draws(fit, draws, seed)
-    if replicated is not None:
-        texts = isinstance(replicated, Mapping) and all(
-            isinstance(name, str) for pair in replicated.items() for name in pair
-        )
-        if not texts or not replicated:
-            raise OptionError(
-                f"replicated is {shown(replicated)}, expected a dict from outcomes to the "
-                'generated quantities that simulate them, such as {"y": "y_rep"}'
-            )
-    return Asked(replicated or {}, draws, seed)
-
-
-def _check_coreset(coreset: object) -> None:
-    check_is("coreset", coreset, Coreset, "a Coreset, such as fit.coreset")
-
-
-def _check_reference(reference: object) -> None:
-    check_is("reference", reference, Reference, "a Reference, as model.reference makes it")

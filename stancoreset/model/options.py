@@ -15,8 +15,6 @@ from stancoreset.fit import Candidates, ProjectionName, Selection
 from stancoreset.policy import Policy
 from stancoreset.progress import Stages
 
-__all__ = ["FitOptions", "MergeOptions", "MethodOptions", "NUTSOptions", "SampleOptions"]
-
 
 class NUTSOptions(TypedDict, total=False):
     """Options of `stancoreset.NUTS` that are not arguments of `CoresetModel.fit`."""

@@ -1,9 +1,9 @@
 """A program with its data: woven, checked, cut at what the rows see, and bound to an engine.
 
 May import selection and what lies below it. Hands out `Session`, which holds program, engine and
-data; `adopt` and the identities that every woven program must meet; `LikelihoodView`, the
-likelihood in what its rows see; and `Certifier`, which certifies draws against the author's own
-program.
+data, and what runs NUTS on it, reads draws and makes containers of them; `adopt` and the identities
+that every woven program must meet; `LikelihoodView`, the likelihood in what its rows see; and
+`Certifier`, which certifies draws against the author's own program.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ from stancoreset.program.certify import (
     PreviousChains,
     certificate_of_gaussian,
 )
+from stancoreset.program.containers import (
+    draws_container,
+    labels_of_draws,
+    make_provenance,
+    reference_container,
+    result_container,
+)
+from stancoreset.program.draws import take_spaced_draws, unconstrain_all
 from stancoreset.program.identities import (
-    SOLVER_TOLERANCE,
     TOLERANCE,
     Identity,
+    check_adopted,
     check_identities,
     identity_table,
     require_identities,
@@ -29,7 +37,7 @@ from stancoreset.program.likelihood_view import (
     LikelihoodView,
     held_once,
     in_likelihood_coordinates,
-    of_psi,
+    reference_in_psi,
 )
 from stancoreset.program.passes import PASSES, PassesName
 from stancoreset.program.quantities import (
@@ -51,18 +59,25 @@ from stancoreset.program.row_weights import (
     require_repeatable,
     without_weighted_rows,
 )
+from stancoreset.program.sampling import (
+    as_sampled,
+    draw_gaussian,
+    find_inits,
+    require_one_to_one,
+    require_room_for_draws,
+    run_nuts,
+)
 from stancoreset.program.second_engine import SECOND, SecondEngine
 from stancoreset.program.session import (
     Data,
     Session,
-    in_memory,
 )
+from stancoreset.program.words import describe_observation, describe_seen
 
 __all__ = [
     "CERTIFIED_DRAWS",
     "PASSES",
     "SECOND",
-    "SOLVER_TOLERANCE",
     "TOLERANCE",
     "Adopted",
     "Certifier",
@@ -76,26 +91,41 @@ __all__ = [
     "Session",
     "WeightKind",
     "adopt",
+    "as_sampled",
     "bind_original",
     "certificate_of_gaussian",
+    "check_adopted",
     "check_identities",
     "check_kind",
+    "describe_observation",
+    "describe_seen",
+    "draw_gaussian",
+    "draws_container",
     "few_quantities",
+    "find_inits",
     "held_once",
     "identity_table",
     "impossible_rows",
     "in_likelihood_coordinates",
-    "in_memory",
     "iter_log_lik_blocks",
     "known_quantities",
-    "of_psi",
+    "labels_of_draws",
+    "make_provenance",
     "quantities_of_weighted_rows",
     "read_row_weights",
     "read_whole",
+    "reference_container",
+    "reference_in_psi",
     "require_identities",
     "require_known",
+    "require_one_to_one",
     "require_repeatable",
+    "require_room_for_draws",
+    "result_container",
+    "run_nuts",
     "shapes_at",
+    "take_spaced_draws",
+    "unconstrain_all",
     "unconstrained_draws",
     "with_quantities",
     "without_weighted_rows",

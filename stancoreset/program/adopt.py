@@ -25,8 +25,6 @@ from stancoreset.stan.syntax import Names, assignments, parse, printer, renamed,
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Woven, frozen_values, weave, with_sizes_as_data
 
-__all__ = ["Adopted", "adopt"]
-
 # Number of points to try for frozen variables, which do not depend on the parameters.
 _POINTS = 8
 

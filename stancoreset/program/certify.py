@@ -27,14 +27,13 @@ from stancoreset.posterior import (
     unvisited_mass,
     why_chains_disagree,
 )
+from stancoreset.program.draws import make_canonical, parameter_draws, take_spaced_draws
 from stancoreset.program.group_sums import left_by_groups
 from stancoreset.program.session import Session
 from stancoreset.reference import Reference
 from stancoreset.rows import TOLERANCE
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection import Coreset
-
-__all__ = ["CERTIFIED_DRAWS", "Certifier", "Chains", "PreviousChains", "certificate_of_gaussian"]
 
 #: Largest number of draws that a certificate evaluates.
 CERTIFIED_DRAWS = 1_000
@@ -127,7 +126,7 @@ class Certifier:
         leaves no doubt. `tick` is called with the number of draws evaluated since its last call.
         """
         density = self.session.witnessed(self.checked)
-        draws, index = self.session.unconstrained(self.checked, chains.posterior, count)
+        draws, index = take_spaced_draws(self.session, self.checked, chains.posterior, count)
         approximate = self._log_density(draws)
         log_p = np.empty(len(draws))
         reference = self._at_the_reference()
@@ -181,7 +180,7 @@ class Certifier:
         full posterior, which no map can repair.
         """
         density = self.session.witnessed(self.checked)
-        draws, _ = self.session.unconstrained(self.checked, posterior, certificate.n_draws)
+        draws, _ = take_spaced_draws(self.session, self.checked, posterior, certificate.n_draws)
         proposal = self._log_density(draws)
         match = moment_match(draws, density, proposal, log_weights=certificate.log_weights)
         density.check(match.draws)  # the draws have moved
@@ -218,7 +217,7 @@ class Certifier:
 
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""
-        return self.session.parameters(self.session.full_data(self.checked).prior, posterior)
+        return parameter_draws(self.session, self.session.full_data(self.checked).prior, posterior)
 
     @property
     def _quantities(self) -> set[str]:
@@ -265,11 +264,11 @@ class Certifier:
         shares = []
         for r in self.references:
             if r.of_draws:
-                there = self.session.canonical(self.checked, r.draws)
+                there = make_canonical(self.session, self.checked, r.draws)
                 shares.append(unvisited_mass(draws, log_p, there, r.log_p, _importance(r)))
             if r.elsewhere is not None:  # modes, each of any height
                 share = len(r.elsewhere) / (len(r.elsewhere) + len(r.draws))
-                there = self.session.canonical(self.checked, r.elsewhere)
+                there = make_canonical(self.session, self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))
         return max(shares, default=float("nan"))
 

@@ -29,8 +29,6 @@ from stancoreset.stan import (
     centring,
 )
 
-__all__ = ["Effects"]
-
 
 @dataclass(frozen=True)
 class Effects:

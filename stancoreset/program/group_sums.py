@@ -25,8 +25,6 @@ from stancoreset.program.session import Session
 from stancoreset.selection import Coreset
 from stancoreset.selection.hermite import groups_of_rows, indicators
 
-__all__ = ["left_by_groups"]
-
 
 def left_by_groups(
     session: Session, checked: StanData, coreset: Coreset, draws: Float

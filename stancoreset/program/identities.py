@@ -14,6 +14,7 @@ at a time. A program that fails is not used.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -35,14 +36,14 @@ from stancoreset.engines import (
 )
 from stancoreset.errors import DataError, IdentityError
 from stancoreset.limits import BLOCK, NOISE
+from stancoreset.program.adopt import Adopted
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, SHOWN, shown_rows
 from stancoreset.rows.glm import rows_of
+from stancoreset.rows.tables import in_memory
 from stancoreset.stan import StanProgram, WeightedProgram
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Identity", "check_identities", "identity_table", "random_points", "require_identities"]
 
 Freeze = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -197,6 +198,39 @@ def require_identities(
             + (f" Also failing: {others}." if others else "")
         )
     return rows
+
+
+def check_adopted(
+    adopted: Adopted,
+    engine: Engine,
+    checked: Mapping[str, Any],
+    check: Callable[..., list[Identity]],
+    points: int = 5,
+    seed: int = 0,
+) -> list[Identity]:
+    """Check the identities of an adopted program; a woven one is compared with its original too.
+
+    `check` is `check_identities` or `require_identities`.
+    """
+    program, woven, tolerance = adopted.weighted, adopted.woven, TOLERANCE
+    if adopted.uses_solver:
+        tolerance = SOLVER_TOLERANCE
+        warnings.warn(
+            f"'{program.program.name}' solves equations numerically: its identities are "
+            f"checked to {SOLVER_TOLERANCE:.0e} instead of {TOLERANCE:.0e}",
+            stacklevel=3,
+        )
+    return check(
+        program,
+        engine,
+        in_memory(checked),  # a random sample of rows on disk serves as well
+        original=None if woven is None else adopted.density,
+        freeze=lambda rows: adopted.complete(rows, engine),
+        numbered=woven is not None and woven.numbered,
+        points=points,
+        seed=seed,
+        tolerance=tolerance,
+    )
 
 
 def _of_units(weighted: WeightedProgram, data: Mapping[str, Any]) -> str:

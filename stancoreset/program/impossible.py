@@ -12,8 +12,6 @@ from stancoreset.engines import StanData
 from stancoreset.errors import DataError, StancoresetError
 from stancoreset.program.session import Session
 
-__all__ = ["impossible_rows"]
-
 # Number of points at which rows are evaluated, and of rows without a density up to which these are
 # named.
 _POINTS, _MOST = 3, 20

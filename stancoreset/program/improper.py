@@ -12,8 +12,6 @@ from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.limits import NOISE
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, FullData
 
-__all__ = ["require_known"]
-
 # How far a parameter is moved along which no gradient is seen, and what shows nothing.
 _FAR, _NOTHING = 1e6, 1e-3
 

@@ -9,11 +9,15 @@ import numpy as np
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
 from stancoreset.program.session import Session
-from stancoreset.reference import GaussianFit, Reference, extended, of_evaluated, require_finite
+from stancoreset.reference import (
+    GaussianFit,
+    Reference,
+    extended,
+    reference_from_evaluated,
+    require_finite,
+)
 from stancoreset.rows import FullData, Matrix
 from stancoreset.selection import PAIRS, Expansion
-
-__all__ = ["LikelihoodView", "held_once", "in_likelihood_coordinates", "of_psi"]
 
 # Step of differences along a coordinate that is constant.
 _SMALL = 1e-3
@@ -39,7 +43,7 @@ class LikelihoodView:
         return self.session.expand(self.full, self.reference, pairs, exact=exact)
 
     def refitted(self, expansion: Expansion) -> Expansion:
-        """The same, or least squares at draws of which there were too few before."""
+        """The expansion, or least squares at draws of which there were too few before."""
         return expansion if self._is_gaussian else expansion.fitted(self.reference)
 
     @property
@@ -47,7 +51,7 @@ class LikelihoodView:
         return self.reference.method == "laplace"
 
     def extended(self, count: int) -> LikelihoodView:
-        """The same with `count` evaluated draws, or as many as there are."""
+        """The view with `count` evaluated draws, or as many as there are."""
         return replace(self, reference=extended(self.full, self.reference, count))
 
     def no_series(self) -> str:
@@ -68,7 +72,9 @@ def in_likelihood_coordinates(
     known = reference.log_likelihood
     offset = _offset_of(seen.log_likelihood(psi[:_COMPARED]), known[:_COMPARED], seen)
     session.hold_once(checked, full, seen, offset)
-    return LikelihoodView(likelihood, seen, of_psi(psi, known + offset, seen, reference.seed))
+    return LikelihoodView(
+        likelihood, seen, reference_in_psi(psi, known + offset, seen, reference.seed)
+    )
 
 
 def held_once(
@@ -100,14 +106,14 @@ def _offset_of(in_psi: Float, expected: Float, seen: FullData) -> float:
     return float(apart[0])
 
 
-def of_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:
+def reference_in_psi(psi: Float, log_likelihood: Float, full: FullData, seed: int) -> Reference:
     """A reference of values of ψ, of which the first have known log likelihoods."""
-    found = of_evaluated(full, psi, log_likelihood, "draws", seed)
+    found = reference_from_evaluated(full, psi, log_likelihood, "draws", seed)
     return replace(found, gaussian=_with_spread(found.gaussian))
 
 
 def _with_spread(gaussian: GaussianFit) -> GaussianFit:
-    """The same with a small spread where a coordinate is constant, as a contrast's first effect."""
+    """The Gaussian with a small spread where a coordinate is constant, as a first effect is."""
     constant = np.flatnonzero(gaussian.sd == 0)
     spread = _SMALL * np.maximum(1.0, np.abs(gaussian.mean[constant]))
     if gaussian.blocks is not None:

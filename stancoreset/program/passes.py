@@ -23,8 +23,6 @@ from stancoreset.errors import StancoresetError
 from stancoreset.program.identities import random_points
 from stancoreset.stan import Controlled, WeightedProgram
 
-__all__ = ["PASSES", "Passes", "PassesName", "choose_passes"]
-
 #: Choices: stanli if it agrees with the engine, or always the engine.
 PassesName: TypeAlias = Literal["auto", "engine"]
 PASSES: tuple[PassesName, ...] = get_args(PassesName)

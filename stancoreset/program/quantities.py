@@ -24,17 +24,6 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import printer
 from stancoreset.stan.weave import needed, with_whole_loops
 
-__all__ = [
-    "as_quantities",
-    "bind_original",
-    "few_quantities",
-    "known_quantities",
-    "read_whole",
-    "shapes_at",
-    "unconstrained_draws",
-    "with_quantities",
-]
-
 #: Largest number of values, of all generated quantities together, that a posterior has per draw.
 MOST = 1_000
 # Largest number of values of quantities with an element per row, in all draws, that are computed

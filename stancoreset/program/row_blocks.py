@@ -14,8 +14,6 @@ from stancoreset.program.session import Session
 from stancoreset.rows import FullData, bind_rows
 from stancoreset.rows.tables import row_count, stan_rows
 
-__all__ = ["Piece", "iter_log_lik_blocks", "some_rows"]
-
 # Log likelihoods that are held at a time.
 _VALUES = 10_000_000
 

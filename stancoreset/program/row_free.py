@@ -21,8 +21,6 @@ from stancoreset.reference import hessian_width
 from stancoreset.rows import FullData, Hessians
 from stancoreset.selection import ControlVariate, Expansion, control_variate
 
-__all__ = ["RowFreeProgram"]
-
 # A rough run on it: gradients show the metric long before chains have mixed.
 _ROUGH = NUTS(metric="diag_e", iter_warmup=149, iter_sampling=100, max_treedepth=5)
 # How many gradients are timed.
@@ -62,7 +60,7 @@ class RowFreeProgram:
             rough = self._rough(data, nuts, seed, inits)
             inits, near = rough[:, -1], np.concatenate(list(rough))
         with session.effects.coordinates(session.density().bind(data), data, near) as moving:
-            inv_metric = metric_near(moving.bound, moving.of(near))
+            inv_metric = metric_near(moving.bound, moving.convert(near))
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
 

@@ -35,16 +35,6 @@ from stancoreset.stan import StanProgram, WeightedProgram
 from stancoreset.stan.syntax import assignments, names_in, sources
 from stancoreset.stan.syntax import nodes as n
 
-__all__ = [
-    "KINDS",
-    "RowWeights",
-    "WeightKind",
-    "check_kind",
-    "quantities_of_weighted_rows",
-    "read_row_weights",
-    "without_weighted_rows",
-]
-
 #: Meanings that weights of rows may have.
 WeightKind: TypeAlias = Literal["frequency", "sampling"]
 KINDS = ("frequency", "sampling", "precision")

@@ -12,10 +12,18 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from stancoreset.engines import Compiled, Engine, Float, StanData, resolve_engine
+from stancoreset.engines import (
+    Compiled,
+    CompiledWithControl,
+    Engine,
+    Float,
+    StanData,
+    controlled_for,
+    resolve_engine,
+)
+from stancoreset.engines.cmdstan import CmdStanEngine
 from stancoreset.errors import EngineError, IdentityError
-
-__all__ = ["SECOND", "SecondEngine", "compare_engines", "find_second"]
+from stancoreset.program.adopt import Adopted
 
 #: When CmdStan is asked beside an engine in this process: where it has compiled the program
 #: already, always, or never.
@@ -39,6 +47,38 @@ def find_second(engine: Engine, asked: str) -> Engine | None:
         if asked == "always":
             raise
         return None
+
+
+def compile_second(
+    other: Engine, adopted: Adopted, behind: frozenset[str], asked: str
+) -> Compiled | None:
+    """The author's program by CmdStan; None if it would have to be compiled, unless asked.
+
+    `behind` are variables that are no coordinates of what the rows see.
+    """
+    if not isinstance(other, CmdStanEngine):
+        return None
+    program, density = adopted.weighted, adopted.density
+    controlled = controlled_for(program, other, behind=behind)
+    weighted = adopted.woven is None  # by its author: one executable serves as both
+    code = controlled.code if weighted else density.code
+    name = program.program.name if weighted else density.name
+    if asked == "auto" and not other.has_compiled(code, name=name):
+        return None
+    compiled = other.compile(code, name=name, log_lik=program.log_lik)
+    return CompiledWithControl(compiled, controlled) if weighted else compiled
+
+
+def few_rows(adopted: Adopted, data: StanData, most: int = 20_000) -> tuple[StanData, float]:
+    """The author's data of at most so many rows, which CmdStan reads in a second; their share."""
+    program = adopted.weighted
+    count = program.n_obs(data)
+    if count > most:
+        rows = np.linspace(0, count - 1, most).astype(np.int64)
+        data = program.subset(data, rows, np.asarray(data[program.weights])[rows])
+    names = {declared.name for declared in adopted.original.data}
+    own = {name: value for name, value in data.items() if name in names}
+    return own, min(1.0, most / count)
 
 
 def compare_engines(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import (
-    SETTLED,
+    ITERATED,
     GaussianFit,
     Reference,
     extended,
     finite_log_likelihood,
     in_use,
-    of_evaluated,
+    reference_from_evaluated,
     require_finite,
     require_usable,
 )
@@ -36,9 +36,9 @@ from stancoreset.reference.small_copy import small_size
 from stancoreset.reference.summits import in_dimensions, start_seed
 
 __all__ = [
+    "ITERATED",
     "METHODS",
     "MOST_HYPERPARAMETERS",
-    "SETTLED",
     "CollapsedDraws",
     "Conditional",
     "Expectation",
@@ -61,8 +61,8 @@ __all__ = [
     "hessian_width",
     "in_dimensions",
     "in_use",
-    "of_evaluated",
     "pathfinder_draws",
+    "reference_from_evaluated",
     "require_finite",
     "require_usable",
     "sample_collapsed",

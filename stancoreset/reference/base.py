@@ -96,20 +96,20 @@ def _log_det(factor: AnyMatrix) -> float:
 
 
 #: The method of references that consist of draws of prior times quadratic.
-SETTLED = "settled"
+ITERATED = "settled"  # the word of folders and reports
 # Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
     "gaussian_vi": "Gaussian variational fit",
     "double_loop": "double-loop fit",
-    SETTLED: "prior × quadratic approximation",
+    ITERATED: "prior × quadratic approximation",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
     "advi": "ADVI",
     "pilot": "pilot run",
 }
 # Names in tables of references whose `method` no user knows.
-_NAMES = {SETTLED: "quadratic approximation", "draws": "reference"}
+_NAMES = {ITERATED: "quadratic approximation", "draws": "reference"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Reference:
     ----------
     method : str
         A key of ``stancoreset.reference.methods.METHODS``, ``"draws"``, or ``"settled"`` for
-        draws from prior times quadratic (`stancoreset.fit.settling`).
+        draws from prior times quadratic (`stancoreset.fit.iterating`).
     draws : ndarray, shape (S, P)
         Draws on which the projection is built.
     param_names : tuple of str
@@ -177,7 +177,7 @@ class Reference:
     @property
     def is_collapsed(self) -> bool:
         """Whether the draws are independent ones of prior times quadratic."""
-        return self.method == SETTLED and not self.by_chains
+        return self.method == ITERATED and not self.by_chains
 
     @property
     def label(self) -> str:
@@ -198,6 +198,11 @@ class Reference:
     def log_p(self) -> Float:
         """Log posterior density on the full data at the draws, up to a constant, (S,)."""
         return self.log_prior + self.log_likelihood
+
+    @property
+    def norm(self) -> float:
+        """Standard deviation of the log likelihood over the evaluated draws, in nats."""
+        return float(np.std(self.log_likelihood))
 
     def more(self, count: int, stream: int) -> Float:
         """Return `count` further draws, (count, P), which are not in `draws`.
@@ -282,7 +287,7 @@ def extended(full: FullData, reference: Reference, count: int) -> Reference:
     )
 
 
-def of_evaluated(
+def reference_from_evaluated(
     full: FullData, rows: Float, log_likelihood: Float, method: str, seed: int
 ) -> Reference:
     """A reference of draws (R, P) in random order, the first of which are evaluated, (S,)."""
@@ -292,7 +297,7 @@ def of_evaluated(
         draws=rows[:count],
         param_names=full.param_names,
         seed=seed,
-        gaussian=of_draws(rows, full),
+        gaussian=fit_gaussian(rows, full),
         log_prior=full.log_prior(rows[:count]),
         log_likelihood=log_likelihood,
         spare=rows[count:],
@@ -338,7 +343,7 @@ def require_usable(rows: Float, names: tuple[str, ...], what: str = "reference d
         )
 
 
-def of_draws(rows: Float, full: FullData) -> GaussianFit:
+def fit_gaussian(rows: Float, full: FullData) -> GaussianFit:
     """The Gaussian of draws (S, P) of the full data's coordinates.
 
     Draws are too few for regressions on all levels of a crossed factor. Then it is the Gaussian of

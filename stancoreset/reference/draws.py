@@ -13,7 +13,7 @@ from stancoreset.reference.base import (
     Reference,
     finite_log_likelihood,
     in_use,
-    of_evaluated,
+    reference_from_evaluated,
     require_usable,
 )
 from stancoreset.rows import FullData
@@ -58,7 +58,7 @@ def from_rows(
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
     used = rows[: in_use(draws, len(rows))]
     log_likelihood = finite_log_likelihood(full, used, progress)
-    return of_evaluated(full, rows, log_likelihood, method, seed)
+    return reference_from_evaluated(full, rows, log_likelihood, method, seed)
 
 
 def _unconstrained(full: FullData, source: Any) -> Float:

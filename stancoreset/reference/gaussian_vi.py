@@ -215,7 +215,7 @@ def expectation_of(
 
     def with_exact_rows(q: GaussianFit) -> Expectation:
         assert full.glm is not None
-        rows = Expected(full.glm, q).of(full.glm_rows())
+        rows = Expected(full.glm, q).sum_rows(full.glm_rows())
         full.count_hessian(rows.hessian)
         exact = Expectation(rows.value, rows.gradient, rows.hessian)
         found = _averaged(prior, q, noise) + exact

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -207,17 +208,16 @@ def _subsample_starts(
     size = min(full.n_obs, max(5_000, 100 * full.n_params))
     with full.sampled(size, np.random.default_rng(seed)) as small:
 
-        def at_end(mode: Float) -> GaussianFit:
+        def at_end(mode: Float, *, may_be_flat: bool = True) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
             scale = hessian_width(small.hessian, mode)
-            return gaussian_at(mode, -small.hessian(mode, scale), full.param_names)
-
-        def at_finite_end(mode: Float) -> GaussianFit:
-            fit = at_end(mode)
-            _require_finite_mode(small, fit, wide=0.0)
+            fit = gaussian_at(mode, -small.hessian(mode, scale), full.param_names)
+            if not may_be_flat:
+                _require_finite_mode(small, fit, wide=0.0)
             return fit
 
-        ends, message = ends_of_climbs(small, seed, climbs, tries, fit=at_finite_end)
+        at_peak = partial(at_end, may_be_flat=False)
+        ends, message = ends_of_climbs(small, seed, climbs, tries, fit=at_peak)
         if not len(ends):
             raise ReferenceFitError(
                 f"no posterior mode was found from {tries} random starts: {message}; {_ADVICE}"

@@ -47,8 +47,14 @@ def ends_of_climbs(
         if len(ends) == wanted:
             break
         try:
-            init = None if attempt else first
-            theta = _end_of_climb(model, start_seed(seed, attempt), max_iter, known, init)
+            init, own = None if attempt else first, start_seed(seed, attempt)
+            if known is None:
+                theta = model.mode(init=init, seed=own, max_iter=max_iter)
+            else:
+                start = stan_init(model, np.random.default_rng(own), init)
+                whitened = known.whitened(model.log_density_gradient)
+                top = climb(whitened, known.standardised(start[None])[:, 0], max_iter=max_iter)
+                theta = np.asarray(known.mean + known.chol @ top.theta)
         except EngineError as error:
             message = str(error)
             continue
@@ -61,20 +67,6 @@ def ends_of_climbs(
                     known = fit(theta)
     order = np.argsort(-np.array(values), kind="stable")
     return np.array(ends).reshape(-1, model.n_params)[order], message
-
-
-def _end_of_climb(
-    model: BoundModel | FullData,
-    seed: int,
-    max_iter: int,
-    known: GaussianFit | None,
-    init: Float | None,
-) -> Float:
-    if known is None:
-        return model.mode(init=init, seed=seed, max_iter=max_iter)
-    start = known.standardised(stan_init(model, np.random.default_rng(seed), init)[None])[:, 0]
-    summit = climb(known.whitened(model.log_density_gradient), start, max_iter=max_iter)
-    return np.asarray(known.mean + known.chol @ summit.theta)
 
 
 def start_seed(seed: int, attempt: int) -> int:

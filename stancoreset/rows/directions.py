@@ -129,23 +129,26 @@ class Directions:
             columns,
         )
 
-    def forward(self, function: Map, points: Float) -> tuple[Float, Callable[[int], Matrix]]:
-        """Values at points (S, P), and the Jacobian at each, by one step ahead."""
-        values = self._values(function, points, self.steps)
+    def ahead(self, points: Float) -> Float:
+        """Points (S, P), each followed by those a step ahead of it: (S (1 + C), P)."""
+        return _moved(points, self.steps)
+
+    def around(self, points: Float) -> Float:
+        """Points (S, P), each followed by those ahead of it and behind it: (S (1 + 2 C), P)."""
+        return _moved(points, np.concatenate([self.steps, -self.steps]))
+
+    def forward(self, values: Float) -> tuple[Float, Callable[[int], Matrix]]:
+        """Values at the points from those at `ahead`, and a function that reads each Jacobian."""
+        values = _by_point(values, 1 + self.count)
         return values[:, 0], lambda k: self._placed(values[k, 1:] - values[k, 0])
 
-    def central(self, function: Map, points: Float) -> tuple[Float, Callable[[int], Matrix]]:
-        """Values at points (S, P), and the Jacobian at each, by a step ahead and one behind."""
-        values = self._values(function, points, np.concatenate([self.steps, -self.steps]))
+    def central(self, values: Float) -> tuple[Float, Callable[[int], Matrix]]:
+        """Values at the points from those at `around`, and a function that reads each Jacobian."""
         count = self.count
+        values = _by_point(values, 1 + 2 * count)
         return values[:, 0], lambda k: self._placed(
             0.5 * (values[k, 1 : count + 1] - values[k, count + 1 :])
         )
-
-    def _values(self, function: Map, points: Float, steps: Float) -> Float:
-        size = points.shape[1]
-        moved = points[:, None] + np.concatenate([np.zeros((1, size)), steps])
-        return function(moved.reshape(-1, size)).reshape(*moved.shape[:2], -1)
 
     def _placed(self, difference: Float) -> Matrix:
         if self.kept is not None:
@@ -160,6 +163,18 @@ class Directions:
         numbers = 1 + np.arange(len(self.along))
         placed = Matrix((numbers, (self.entry[0], self.entry[1])), shape=self.shape)
         return placed.data - 1, placed.indices, placed.indptr
+
+
+def _moved(points: Float, steps: Float) -> Float:
+    """Points, each followed by what every step leads to."""
+    size = points.shape[1]
+    moved = points[:, None] + np.concatenate([np.zeros((1, size)), steps])
+    return moved.reshape(-1, size)
+
+
+def _by_point(values: Float, each: int) -> Float:
+    """Values (S · each, p) as (S, each, p), also where p is zero."""
+    return values.reshape(len(values) // each, each, values.shape[1])
 
 
 def _steps(colour: NDArray[np.intp], columns: NDArray[np.bool_], width: Float) -> Float:

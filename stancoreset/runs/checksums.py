@@ -13,8 +13,6 @@ from pathlib import Path
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, reading
 
-__all__ = ["CHECKSUMS", "read_checksums", "record", "require_unchanged"]
-
 #: Name of the file of checksums.
 CHECKSUMS = "checksums.txt"
 

@@ -49,8 +49,6 @@ from stancoreset.stan.data import json_text, read_data
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CoresetFit", "keep_fit", "load_fit", "write_reports"]
-
 
 @dataclass(frozen=True)
 class CoresetFit:

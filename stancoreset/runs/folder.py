@@ -35,17 +35,6 @@ from stancoreset.runs.checksums import (
 )
 from stancoreset.selection import Coreset
 
-__all__ = [
-    "RunFolder",
-    "enlist",
-    "is_complete",
-    "load_part",
-    "load_stage",
-    "recorded_seed",
-    "require_files",
-    "results_in",
-]
-
 T = TypeVar("T")
 
 _MARKER = ".stancoreset.json"
@@ -252,12 +241,12 @@ class RunFolder:
         if self.path is None:
             return self
         if number == 0:
-            settled = self.path / _round(0)
-            return RunFolder(settled, {}) if _holds_run(settled) else self
+            first = self.path / _round(0)
+            return RunFolder(first, {}) if _holds_run(first) else self
         fingerprint = {**self._fingerprint, "round": number, "action": action}
         return RunFolder.open(self.path / _round(number), fingerprint, resume=True)
 
-    def settle(self, best: int) -> None:
+    def promote_round(self, best: int) -> None:
         """Copy the stages of the best round to the run, after setting the first pass aside."""
         if self.path is None or best == 0:
             return

@@ -28,8 +28,6 @@ from stancoreset.selection import QUADRATIC_ONLY, Coreset
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FILES", "Reported", "Shown", "card_of", "markdown", "markdown_table", "page"]
-
 # Dots per inch of the page's picture.
 _DPI = 90
 # Largest number of scalars in the table of parameters, for each of which ArviZ takes milliseconds.

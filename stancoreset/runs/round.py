@@ -11,16 +11,6 @@ from stancoreset.checks import check_flag, check_is, check_whole
 from stancoreset.posterior import Certificate, Verdict
 from stancoreset.selection import Coreset
 
-__all__ = [
-    "FIRST",
-    "LONGER_CHAINS",
-    "MATCHING",
-    "OWN_DRAWS",
-    "SMALLER_STEPS",
-    "Change",
-    "Round",
-]
-
 #: The reference made of the last coreset posterior's draws.
 OWN_DRAWS = "own draws"
 #: The action of the first round.

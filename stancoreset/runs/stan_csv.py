@@ -36,8 +36,6 @@ from stancoreset.program import (
 )
 from stancoreset.stan import StanProgram, WeightedProgram
 
-__all__ = ["chain_file", "write_chains"]
-
 # Largest number of bytes of a block of draws.
 _BYTES = 100_000_000
 # Characters of a number in a CSV file, its comma included.

@@ -20,10 +20,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from stancoreset.posterior import Certificate
-from stancoreset.reference import SETTLED, Reference
+from stancoreset.reference import ITERATED, Reference
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
-
-__all__ = ["WAYS", "Way", "way_of"]
 
 ReferenceKind: TypeAlias = Literal[
     "collapsed sampler", "NUTS", "Laplace fit", "unsettled reference", "all rows"
@@ -104,7 +102,7 @@ def kind_of_reference(reference: Reference, coreset: Coreset | None = None) -> R
     """Name how the draws were made at which the log likelihood is matched."""
     if coreset is not None and coreset.method == "all rows":
         return "all rows"
-    if reference.method == SETTLED:
+    if reference.method == ITERATED:
         return "collapsed sampler" if reference.is_collapsed else "NUTS"
     if reference.unsettled:
         return "unsettled reference"

@@ -180,7 +180,7 @@ class Expansion:
         """
         columns = self.columns
         if self.expected is not None and rows is not None:
-            expected = self.expected.of([rows])
+            expected = self.expected.sum_rows([rows])
             return expected.gradient[columns], _part(expected.hessian, columns)
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
@@ -324,7 +324,7 @@ def _expected(full: FullData, reference: Reference, expansion: Expansion) -> Exp
     """The expansion with exact expectations in place of derivatives at ψ₀."""
     assert full.glm is not None
     expected, columns = Expected(full.glm, reference.gaussian), expansion.columns
-    found = expected.of(full.glm_rows())
+    found = expected.sum_rows(full.glm_rows())
     full.count_hessian(found.hessian)
     return replace(
         expansion,

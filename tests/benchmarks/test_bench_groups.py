@@ -53,8 +53,9 @@ from slopes_gibbs import slopes_gibbs
 
 import stancoreset as sc
 from stancoreset.posterior import arviz
+from stancoreset.program import take_spaced_draws, unconstrain_all
 from stancoreset.reference import GaussianFit
-from stancoreset.reference.expected import of_coefficients, row_function
+from stancoreset.reference.expected import marginal_of_coefficients, row_function
 from stancoreset.rows import Matrix
 from stancoreset.selection import select_locally
 
@@ -343,7 +344,7 @@ def test_cost_of_marginals(benchmark, name):
         fit = model.fit(data, seed=1, show_progress=False)
         whole = time.process_time() - start
         session, checked = model._session, model.read(data)
-        draws, _ = session.unconstrained(checked, fit.posterior, 1_000)
+        draws, _ = take_spaced_draws(session, checked, fit.posterior, 1_000)
         full = session.full_data(checked)
         start = time.process_time()
         value, _ = benchmark.pedantic(lambda: full.log_density_gradient(draws), rounds=1)
@@ -372,10 +373,10 @@ def test_a_thousand_by_two_hundred_levels(benchmark):
         longer = {"near": fit.posterior, "chains": 4, "iter_sampling": 5_000}
         others = model.sample(data, fit.coreset, seed=9, **longer)
         session, checked = model._session, model.read(data)
-        draws = session.points(checked, others)
+        draws = unconstrain_all(session, checked, others)
         with session.bind(checked, fit.coreset) as bound:
             ratio = session.full_data(checked).log_density(draws) - bound.log_density(draws)
-        own = session.points(checked, fit.posterior)
+        own = unconstrain_all(session, checked, fit.posterior)
         if DRAWS:
             assert_as_nuts_says("crossed", model, data, fit)
     weights = np.exp(ratio - ratio.max())
@@ -424,7 +425,7 @@ def on_all_rows(model, data, fit=None):
     """
     checked, told = model.read(data), {}
     if fit is not None:
-        points = model._session.points(checked, fit.posterior)
+        points = unconstrain_all(model._session, checked, fit.posterior)
         told = {"inits": points[[0, -1]], "inv_metric": points.var(axis=0)}
     original = model.engine.compile(model._session.adopted.original.density_code)
     with original.bind(checked) as bound:
@@ -519,7 +520,7 @@ def test_selection_alone(benchmark, groups):
     prior = sparse.diags_array(np.where(kind == "r_1_1", 0.7**-2, 0.01))
     precision = Matrix(prior - full.hessian(theta, np.full(len(theta), 0.1)))
     q = GaussianFit(theta, full.blocks.root(precision), full.blocks)
-    function, along = row_function(full.glm), of_coefficients(full.glm, q)
+    function, along = row_function(full.glm), marginal_of_coefficients(full.glm, q)
     start = time.process_time()
     found = benchmark.pedantic(
         lambda: select_locally(list(full.glm_rows()), function, along, q.blocks, goal=0.005),

@@ -25,6 +25,7 @@ from stancoreset.engines.cmdstan import process as cmdstan_process
 from stancoreset.errors import OptionError, OutputError
 from stancoreset.files import remove_dead
 from stancoreset.posterior.arviz import groups_of, sample_stats_of, variables_of
+from stancoreset.program import run_nuts
 from stancoreset.progress import Stages
 
 pytestmark = pytest.mark.cmdstan
@@ -106,7 +107,7 @@ def test_a_known_metric_is_kept_in_a_short_warmup(model, few):
 
     def run(**options):
         nuts = sc.NUTS(chains=2, iter_sampling=200, **options)
-        result = session.sample(model.read(DATA), few, nuts=nuts, seed=3, near=near)
+        result = run_nuts(session, model.read(DATA), few, nuts=nuts, seed=3, near=near)
         assert result.native.metric_type == result.settings["metric"]
         return result
 

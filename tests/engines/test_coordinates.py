@@ -61,7 +61,7 @@ def drawn(error):
     first = own.sample(seed=1, chains=4, iter_sampling=1_000)
     near = first.unconstrained.reshape(-1, own.n_params)
     with coordinates_for(own, near, moving) as moving_in:
-        metric = inverse_metric(moving_in.of(near))
+        metric = inverse_metric(moving_in.convert(near))
         options = {"chains": 4, "iter_sampling": 2_000, "inv_metric": metric, "seed": 2}
         again = moving_in.sample(inits=near[:4], **options)
         alone = own.sample(inits=near[:4], **{**options, "inv_metric": inverse_metric(near)})
@@ -109,7 +109,7 @@ def test_effects_that_are_parameters_move_as_raw_ones_where_they_are_hardly_know
             chains=4,
             iter_sampling=4_000,
             adapt_delta=0.95,
-            inv_metric=inverse_metric(moving_in.of(near)),
+            inv_metric=inverse_metric(moving_in.convert(near)),
             seed=reseeded(2),
         )
     assert list(found.variables) == ["a", "s"]
@@ -156,7 +156,7 @@ def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
         for shifts in (inside.shifts, {}):
             moved = moving.bound((1.0,), shifts)
             there = Coordinates(alone, moved, moving, (1.0,), shifts)
-            metric = inverse_metric(there.of(near))
+            metric = inverse_metric(there.convert(near))
             options = {"chains": chains, "iter_sampling": 500, "inv_metric": metric, "seed": 2}
             found[bool(shifts)] = there.sample(inits=near[:chains], **options)
     shifted, not_shifted = (arviz.ess(found[some].variables["m"]) for some in (True, False))
@@ -200,7 +200,7 @@ def test_parameters_that_are_no_effects_are_shifted():
         assert not any(inside.exponents)
         assert inside.shifts[1, "mu"].item() == pytest.approx(-1.0, abs=0.1)
         for there in (inside, Coordinates(alone, alone)):
-            metric = inverse_metric(there.of(near))
+            metric = inverse_metric(there.convert(near))
             options = {"chains": chains, "iter_sampling": 500, "inv_metric": metric, "seed": 2}
             found[there is inside] = there.sample(inits=near[:chains], **options)
     shifted, not_shifted = (arviz.ess(found[some].variables["mu"]) for some in (True, False))
@@ -225,7 +225,7 @@ def test_scores_see_a_funnel_that_volumes_do_not():
     steps = {}
     for exponent in (0.0, 0.5, 1.0):
         inside = own if not exponent else moving.bound((exponent,))
-        there = moving.of(own, near, (exponent,))
+        there = moving.move(own, near, (exponent,))
         apart = score_divergence(there, inside.log_density_gradient(there)[1]).mean()
         options = {"chains": 4, "iter_sampling": 500, "inv_metric": inverse_metric(there)}
         drawn = inside.sample(seed=2, inits=there[:4], **options)

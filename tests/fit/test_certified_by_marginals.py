@@ -12,7 +12,7 @@ from problems import GROUPED_CODE, grouped_data
 from seeds import reseeded
 
 import stancoreset as sc
-from stancoreset.program import certify
+from stancoreset.program import certify, take_spaced_draws
 from stancoreset.program.certify import Certifier
 from stancoreset.program.group_sums import left_by_groups
 from stancoreset.rows import FullData
@@ -84,7 +84,7 @@ def test_log_weights_are_sums_over_groups(fitted, uneven, engine):
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli", glm=engine == "glm") as model:
         some = fitted._replace(model=model)
         coreset, posterior = uneven
-        draws, _ = model._session.unconstrained(model.read(fitted.data), posterior, 300)
+        draws, _ = take_spaced_draws(model._session, model.read(fitted.data), posterior, 300)
         left, ratio, full = left_of(some, coreset, draws)
         assert (full.glm is not None) == (engine == "glm")
         rng, blocks = np.random.default_rng(4), full.blocks
@@ -109,7 +109,7 @@ def test_slopes_of_groups_that_correlate_are_in_their_sums(fitted):
     with sc.CoresetModel(stan_code=SLOPES, engine="stanli") as model:
         some = Fitted(model, data, None)
         fit = model.fit(data, seed=reseeded(1), size=60, **SHORT)
-        draws, _ = model._session.unconstrained(model.read(data), fit.posterior, 200)
+        draws, _ = take_spaced_draws(model._session, model.read(data), fit.posterior, 200)
         for coreset in (fit.coreset, replace(fit.coreset, control=None)):
             left, ratio, full = left_of(some, coreset, draws)
             assert full.passes.distinct > 0
@@ -151,7 +151,7 @@ def test_uneven_weights_of_many_groups_are_certified_by_marginals(fitted, uneven
     judge = Certifier(model._session, model.read(data), coreset)
     every = judge.certificate(judge.chains(posterior), 8_000)
     session = model._session
-    draws, _ = session.unconstrained(model.read(data), posterior, 8_000)
+    draws, _ = take_spaced_draws(session, model.read(data), posterior, 8_000)
     scaled = (draws - draws.mean(axis=0)) / draws.std(axis=0)
     weights = np.exp(every.log_weights - every.log_weights.max())
     by_all = weights @ scaled / weights.sum()
@@ -239,7 +239,7 @@ def test_rows_on_disk_need_not_be_a_generalised_linear_model(fitted, tmp_path):
         assert np.array_equal(there.coreset.indices, here.coreset.indices)
         assert there.coreset.weights == pytest.approx(here.coreset.weights, rel=1e-3)
         assert there.certificate.verdict == "certified"
-        draws, _ = model._session.unconstrained(model.read(fitted.data), here.posterior, 200)
+        draws, _ = take_spaced_draws(model._session, model.read(fitted.data), here.posterior, 200)
         left = [
             left_by_groups(model._session, model.read(d), here.coreset, draws)
             for d in (fitted.data, table)

@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import stancoreset as sc
 from stancoreset.fit.collapsing import collapsed_reference
 from stancoreset.policy import DEFAULT, Policy
-from stancoreset.reference import SETTLED
+from stancoreset.program import draws_container
+from stancoreset.reference import ITERATED
 from stancoreset.stan.labels import Labels
 
 # A scale for every effect: either of both is more than importance sampling is tried for.
@@ -36,9 +37,9 @@ def test_independent_draws_are_draws_of_the_posterior():
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
         found = collapsed_reference(session, checked, full, 200, reseeded(1), DEFAULT)
-        ours = session.draws_container(np.concatenate([found.draws, found.spare]), full, Labels())
+        ours = draws_container(session, np.concatenate([found.draws, found.spare]), full, Labels())
         everything = model.sample(data, seed=reseeded(2), iter_sampling=2_000, show_progress=False)
-    assert found.method == SETTLED
+    assert found.method == ITERATED
     assert not found.by_chains
     # What the quadratic leaves has a spread of 0.3 at most, and no mean moves by more of its sds.
     assert_agree(*(of_draws(d, "b", "sd_1", "z_1") for d in (ours, everything)), within=0.3)
@@ -92,7 +93,7 @@ def test_many_scales_are_left_to_nuts_and_the_report_says_so(tmp_path):
     with sc.CoresetModel(stan_code=MANY_SCALES, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1), max_rounds=1, show_progress=False)
         again = sc.load_fit(fit.save(tmp_path / "fit"))
-    assert fit.reference.method == SETTLED
+    assert fit.reference.method == ITERATED
     reason = "no parameters are Gaussian given at most 12 others"
     assert fit.reference.by_chains == again.reference.by_chains == reason
     assert f"independently: {reason}." in fit.markdown()

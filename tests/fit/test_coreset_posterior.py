@@ -388,7 +388,7 @@ def test_select_says_where_to_go(model):
 
 
 def test_help_names_every_method():
-    from stancoreset.model import fit_options
+    from stancoreset.fit import fit_options
 
     named = set(re.findall(r"[a-z_0-9]+", fit_options()["method"].metadata["help"]))
     assert named >= set(sc.solvers.METHODS) | set(sc.in_the_loop.METHODS)

@@ -16,7 +16,7 @@ from stancoreset.engines import NUTS
 from stancoreset.fit.collapsing import draws_without_chains
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior import arviz
-from stancoreset.program import in_likelihood_coordinates
+from stancoreset.program import draws_container, in_likelihood_coordinates
 from stancoreset.stan import Labels
 
 # The scale of three levels has a tail for which chains are too short.
@@ -139,7 +139,7 @@ def test_draws_are_those_of_the_coreset_and_show_what_they_are_worth(groups):
             DEFAULT,
         )
         flat = draws.reshape(-1, draws.shape[-1])
-        ours = session.draws_container(flat, full, Labels())
+        ours = draws_container(session, flat, full, Labels())
         chains = model.sample(
             groups, fit.coreset, seed=reseeded(4), iter_sampling=4_000, show_progress=False
         )

@@ -175,13 +175,11 @@ def test_the_command_goes_on_where_it_stopped(tmp_path, capsys, monkeypatch):
     out = tmp_path / "both"
     command = ["merge", str(LOGISTIC), *runs, "--data", *files, "--out", str(out), *quick]
 
-    from stancoreset.program.session import Session
-
     def interrupted(*_args: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Session, "sample", interrupted)
+        patch.setattr("stancoreset.fit.sampling.run_nuts", interrupted)
         assert main(command) == 130
     assert "continue with --resume" in capsys.readouterr().err
     before = stamps(out)

@@ -20,8 +20,8 @@ from stancoreset.batch.spec import read_jobs
 from stancoreset.cli.commands import HANDLERS, main
 from stancoreset.cli.parser import make_parser
 from stancoreset.errors import OptionError, OutputError, SolverError
+from stancoreset.fit import Plan, fit_options, merge_options
 from stancoreset.fit.in_the_loop import select_in_the_loop
-from stancoreset.model import Plan, fit_options, merge_options
 from stancoreset.model.options import (
     FitOptions,
     MergeOptions,

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
-from problems import NORMAL_CODE, logistic_data, logistic_posterior, normal_data
+from problems import (
+    GROUPED_CODE,
+    LOGISTIC_CODE,
+    NORMAL_CODE,
+    grouped_data,
+    logistic_data,
+    logistic_posterior,
+    normal_data,
+)
 from seeds import reseeded
 from tiers import some
 
 import stancoreset as sc
 from stancoreset.engines import inverse_metric
 from stancoreset.engines import nuts as nuts_options
+from stancoreset.engines.stanli import StanliBound
 from stancoreset.errors import OptionError
-from stancoreset.fit import steps
+from stancoreset.fit import Plan, by_group, selecting
 from stancoreset.fit.plan import HELDOUT_DRAWS
 from stancoreset.fit.projector import Projector
+from stancoreset.fit.quadratic import prefers_series
 from stancoreset.fit.rounds import Rounds
+from stancoreset.fit.sampling import find_near, sample_coreset
+from stancoreset.fit.selecting import select_projected
+from stancoreset.fit.setup import Setup
 from stancoreset.fit.sizes import (
     draws_to_select,
     further_draws,
@@ -32,10 +47,9 @@ from stancoreset.fit.sizes import (
     worth_trying,
 )
 from stancoreset.fit.steps import Attempt, Pipeline
-from stancoreset.model import Plan
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior.arviz import attrs_of
-from stancoreset.program import session as session_room
+from stancoreset.program import containers
 from stancoreset.program.likelihood_view import LikelihoodView
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -48,7 +62,7 @@ from stancoreset.runs.round import (
     Round,
 )
 from stancoreset.selection import QUADRATIC_ONLY, Coreset, Projection
-from stancoreset.selection import coreset as selecting
+from stancoreset.selection import coreset as coresets
 
 pytestmark = pytest.mark.fit  # most of one
 
@@ -78,19 +92,54 @@ def frames_of_the_package() -> Iterator[str]:
     ),
 )
 def test_few_frames_lead_from_fit_to_the_solver(monkeypatch, options: dict[str, Any]):
-    seen, solve = [], selecting.solve
+    seen, solve = [], coresets.solve
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         seen.append(["solve", *frames_of_the_package()])
         return solve(*args, **kwargs)
 
-    monkeypatch.setattr(selecting, "solve", counted)
+    monkeypatch.setattr(coresets, "solve", counted)
     with sc.CoresetModel(stan_code=NORMAL_CODE, engine="stanli") as model:
         short = {"chains": 2, "iter_warmup": 100, "iter_sampling": 100}
         model.fit(normal_data(400), seed=1, **short, **options)
     assert seen
     assert seen[0][-1] == "model.fit"
     assert max(map(len, seen)) <= 10, max(seen, key=len)
+
+
+@pytest.mark.parametrize(
+    ("program", "data", "most", "function"),
+    [
+        (GROUPED_CODE, partial(grouped_data, 12, 4_000), 15, "collapsed_reference"),
+        (LOGISTIC_CODE, partial(logistic_data, 6_000), 17, "laplace"),
+    ],
+    ids=["collapsed", "laplace"],
+)
+def test_few_frames_lead_from_fit_to_the_engine(monkeypatch, program, data, most, function):
+    """NUTS is called from six; most of the others are differences and climbs of a reference."""
+    seen: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+
+    def watch(name: str) -> None:
+        called = getattr(StanliBound, name)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            frames = tuple(frames_of_the_package())
+            if "model.fit" in frames:
+                seen[name].add(frames)
+            return called(*args, **kwargs)
+
+        monkeypatch.setattr(StanliBound, name, counted)
+
+    for name in ("log_density", "log_density_gradient", "generated", "sample"):
+        watch(name)
+    with sc.CoresetModel(stan_code=program, engine="stanli") as model:
+        given = data()
+        given = given[0] if isinstance(given, tuple) else given
+        model.fit(given, seed=1, chains=2, iter_sampling=200, max_rounds=1)
+    assert max(map(len, seen["sample"])) <= 6
+    every = set().union(*seen.values())
+    assert any(frame.endswith(f".{function}") for frames in every for frame in frames)
+    assert max(map(len, every)) <= most, max(every, key=len)
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +173,15 @@ def climbed(model, projection, monkeypatch):
                 used.extend(draws[:, 0].tolist())
             return of_draws(before.n_draws + len(draws))
 
-        def select_size(_self: Any, projection: Projection, _controlled: Any) -> Coreset:
+        def select_size(_setup: Any, projection: Projection, _controlled: Any) -> Coreset:
             asked.append(projection.n_draws)
             return Coreset(np.array([0]), np.ones(1), 10, "pursuit", *errors[projection.n_draws])
 
         monkeypatch.setattr(Projector, "first", first)
         monkeypatch.setattr(Projector, "extended", extended)
-        monkeypatch.setattr(Pipeline, "select_size", select_size)
+        monkeypatch.setattr(selecting, "select_size", select_size)
         session, checked, folder = model._session, model.read(DATA), RunFolder(None, {})
-        steps = Pipeline(session, checked, Plan.of(options), Stages(False), folder, {})
+        setup = Setup(session, checked, Plan.of(options), Stages(False), folder, {})
         reference, used = model.reference(DATA, draws=50), []
         if spare is not None:
             reference = replace(
@@ -140,7 +189,7 @@ def climbed(model, projection, monkeypatch):
             )
             reference = replace(reference, log_likelihood=np.zeros(start))
         view = LikelihoodView(session, session.full_data(checked), reference)
-        coreset = steps.select(view, None)
+        coreset = select_projected(setup, view, None)
         assert not set(used) & set(range(HELDOUT_DRAWS))  # those that measure errors
         assert len(used) == len(set(used))
         return coreset, asked
@@ -235,11 +284,11 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
 ):
     """Of 40 rows; on fewer than a hundred draws none are."""
     seen: list[tuple[int, ...]] = []
-    monkeypatch.setattr(steps, "iter_log_lik_blocks", lambda *_: ())
+    monkeypatch.setattr(by_group, "iter_log_lik_blocks", lambda *_: ())
     monkeypatch.setattr(
-        steps, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
+        by_group, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
     )
-    monkeypatch.setattr(steps, "select_on_draws", lambda *_, goal, size: None)
+    monkeypatch.setattr(by_group, "select_on_draws", lambda *_, goal, size: None)
     blocks = Blocks(np.repeat(np.arange(4), 2))
     view: Any = SimpleNamespace(
         full=SimpleNamespace(n_obs=40, passes=SimpleNamespace(distinct=0)),
@@ -251,9 +300,8 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
     expansion: Any = SimpleNamespace(expected=None, centre=np.zeros(8), scale=np.ones(8))
     selection = SimpleNamespace(projection=None)
     policy = sc.Policy(values_in_memory=values)
-    plan = SimpleNamespace(size="auto", selection=selection, seed=1, policy=policy)
-    here = SimpleNamespace(plan=plan, checked={}, _group_goal=0.01)
-    Pipeline._of_groups(cast("Any", here), view, expansion)
+    plan: Any = SimpleNamespace(size="auto", selection=selection, seed=1, policy=policy)
+    assert by_group.select_by_group(plan, {}, view, expansion) is None
     assert seen == ([(used, values)] if used else [])
 
 
@@ -262,25 +310,25 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
     [(True, 200, True, True), (False, 200, True, False), (True, 100, False, False)],
 )
 def test_rounds_at_own_draws_select_rows_of_groups_by_their_series(
-    monkeypatch, own, parameters, grouped, series
+    own, parameters, grouped, series
 ):
     """They ask for a thousand draws, which are too few where 200 levels are shared."""
-    monkeypatch.setattr(Pipeline, "_candidates", lambda *_, **__: 1_000)
     plan = SimpleNamespace(
         selection=SimpleNamespace(projection=None, draws=1_000),
         options={},
         method="auto",
         policy=DEFAULT,
+        count_candidates=lambda *_, **__: 1_000,
     )
-    here = Pipeline(*[cast("Any", None)] * 6, source=cast("Any", "a coreset") if own else None)
-    object.__setattr__(here, "plan", plan)
+    here: Any = SimpleNamespace(plan=plan, source="a coreset" if own else None)
     full: Any = SimpleNamespace(
+        n_obs=1_000,
         n_params=parameters,
         blocks=Blocks(np.arange(parameters)) if grouped else None,
         passes=SimpleNamespace(stored=None),
     )
     session: Any = SimpleNamespace(no_series=lambda _: "")
-    assert here._prefers_series(session, full) == series
+    assert prefers_series(here, session, full) == series
 
 
 def test_draws_that_are_given_stay_as_they_are(climbed):
@@ -341,9 +389,8 @@ def sampled(model, projection, monkeypatch):
         few = sc.select(projection, 20, "pursuit")
         bound = type(session.bind(checked, few))
         monkeypatch.setattr(bound, "sample", lambda _self, **given: asked.update(given))
-        Pipeline(session, checked, Plan.of(options), Stages(False), folder, {}).sample(
-            reference, few
-        )
+        setup = Setup(session, checked, Plan.of(options), Stages(False), folder, {})
+        sample_coreset(setup, reference, few)
         nuts = sc.NUTS(**{name: asked[name] for name in sc.NUTS.names()})
         return nuts, asked["inv_metric"], asked["inits"]
 
@@ -490,14 +537,12 @@ def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, 
     record = Round(0, "first pass", "laplace", 9, 50, 0.0, 0.1, 9.0, 9, 0, "rejected", 1.0)
     record = replace(record, rhat=rhat, ess_bulk=ess)
     like = Attempt(reference, None, draws, None, None, record)  # type: ignore[arg-type]
-    pipeline = Pipeline(
-        model._session, checked, Plan.of({}), Stages(False), RunFolder(None, {}), {}
-    )
-    near = pipeline.near(reference, like.known)
+    setup = Setup(model._session, checked, Plan.of({}), Stages(False), RunFolder(None, {}), {})
+    near = find_near(setup, reference, like.known)
     if own:
         assert np.allclose(near, points)
     else:
-        assert np.array_equal(near, pipeline.near(reference))
+        assert np.array_equal(near, find_near(setup, reference))
 
 
 @pytest.mark.parametrize(
@@ -507,12 +552,12 @@ def test_the_last_draws_of_the_same_rows_give_the_metric_if_they_show_it(model, 
 )
 def test_the_quadratic_stands_alone_where_rows_leave_more(monkeypatch, options, selected):
     """Unless the user asks for a number of rows or a method."""
-    select_size = Pipeline.select_size
+    select_size = selecting.select_size
 
-    def badly(self: Pipeline, *given: Any) -> Coreset:
-        return replace(select_size(self, *given), heldout_error=9.0, relative_error=9.0)
+    def badly(*given: Any) -> Coreset:
+        return replace(select_size(*given), heldout_error=9.0, relative_error=9.0)
 
-    monkeypatch.setattr(Pipeline, "select_size", badly)
+    monkeypatch.setattr(selecting, "select_size", badly)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
         fit = model.fit(
             logistic_data(20_000),
@@ -577,7 +622,7 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
 @pytest.mark.parametrize(("numbers", "shown"), [(2_000_000, 1_000), (100, 50)])
 def test_a_reference_is_shown_with_the_draws_that_are_spare(monkeypatch, numbers, shown):
     """Rows are selected on some of them; of thousands of parameters they would fill the memory."""
-    monkeypatch.setattr(session_room, "BLOCK", numbers)
+    monkeypatch.setattr(containers, "BLOCK", numbers)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
         points = model.reference(DATA, draws=1_000, seed=reseeded(1)).draws
         fit = model.fit(DATA, reference=points, draws=50, size=25, seed=reseeded(1), max_rounds=1)

@@ -15,9 +15,8 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.engines import NUTS
 from stancoreset.errors import ReferenceFitError
-from stancoreset.fit import settling, steps
-from stancoreset.fit.settling import Settling
-from stancoreset.fit.steps import Pipeline
+from stancoreset.fit import iterating, selecting, steps
+from stancoreset.fit.iterating import ReferenceIteration
 from stancoreset.policy import DEFAULT
 from stancoreset.reference import Reference
 from stancoreset.reference.base import GaussianFit
@@ -39,7 +38,7 @@ def coreset(method: str) -> Coreset:
 
 
 def references(monkeypatch) -> Iterator[Reference]:
-    """All references that the decisions of `Settling.instead_of` lead to, one by one."""
+    """All references that the decisions of `ReferenceIteration.find` lead to, one by one."""
     decisions = ("scaled", "collapses", "exists", "few", "climbs", "good", "settles", "agree")
     for answers in itertools.product(YES_OR_NO, repeat=len(decisions)):
         is_so = SimpleNamespace(**dict(zip(decisions, answers, strict=True)))
@@ -57,51 +56,53 @@ def references(monkeypatch) -> Iterator[Reference]:
             from_reference = chains
         else:
             from_reference = reference("laplace", unsettled="it leaves 9")
-        monkeypatch.setattr(Settling, "_are_scaled", is_so.scaled)
+        monkeypatch.setattr(ReferenceIteration, "_are_scaled", is_so.scaled)
         monkeypatch.setattr(
-            settling,
+            iterating,
             "collapsed_reference",
             lambda *_, so=is_so: made(so.collapses, reference("settled")),
         )
-        monkeypatch.setattr(settling, "are_few", lambda _, so=is_so: so.few)
+        monkeypatch.setattr(iterating, "are_few", lambda _, so=is_so: so.few)
         monkeypatch.setattr(
-            Settling, "_from_likelihood", lambda *_, so=is_so, c=chains: made(so.climbs, c)
+            ReferenceIteration,
+            "_from_likelihood",
+            lambda *_, so=is_so, c=chains: made(so.climbs, c),
         )
-        monkeypatch.setattr(Settling, "from_reference", lambda *_, f=from_reference: f)
-        monkeypatch.setattr(settling, "fit_reference", lambda *_: reference("pilot"))
-        monkeypatch.setattr(settling, "stand_for_themselves", lambda *_, so=is_so: so.agree)
+        monkeypatch.setattr(ReferenceIteration, "from_reference", lambda *_, f=from_reference: f)
+        monkeypatch.setattr(iterating, "fit_reference", lambda *_: reference("pilot"))
+        monkeypatch.setattr(iterating, "stand_for_themselves", lambda *_, so=is_so: so.agree)
         session: Any = SimpleNamespace()
         session.likelihood = session
         full: Any = SimpleNamespace()
-        start = Settling(session, {}, full, NUTS(), 1, 100, DEFAULT)
+        start = ReferenceIteration(session, {}, full, NUTS(), 1, 100, DEFAULT)
         try:
-            yield start.instead_of(
-                lambda so=is_so, found=laplace: made(so.exists, found), collapses=True
-            )
+            yield start.find(lambda so=is_so, found=laplace: made(so.exists, found), collapses=True)
         except ReferenceFitError:  # the fit ends with an error, or a further reference
             continue
 
 
 def rows(monkeypatch) -> Iterator[Coreset]:
-    """All coresets that the decisions of `Pipeline.coreset` lead to, one by one."""
-    decisions = ("alone", "grouped", "enough", "worse")
+    """All coresets that the decisions of `select_unprojected` lead to, one by one."""
+    decisions = ("alone", "grouped", "enough")
     for answers in itertools.product(YES_OR_NO, repeat=len(decisions)):
         is_so = SimpleNamespace(**dict(zip(decisions, answers, strict=True)))
-        here: Any = SimpleNamespace(
-            plan=SimpleNamespace(warn_of_groups=lambda _: None, is_gaussian=False),
-            stages=lambda _: SimpleNamespace(__enter__=None, __exit__=None),
-            _stands_alone=lambda *_, so=is_so: so.alone,
-            _selects_locally=lambda *_, so=is_so: so.grouped,
-            _quadratic_only=lambda *_: coreset(QUADRATIC_ONLY),
-            _of_groups=lambda *_, so=is_so: "rows" if so.enough else None,
-            _local_coreset=lambda *_: coreset("local"),
-        )
-        monkeypatch.setattr(here, "stages", _Stage)
+        grouped = SimpleNamespace(hubs=None) if is_so.grouped else None
         view: Any = SimpleNamespace(
-            reference=SimpleNamespace(gaussian=SimpleNamespace(blocks=None))
+            reference=SimpleNamespace(gaussian=SimpleNamespace(blocks=grouped))
         )
-        found = Pipeline._without_candidates(here, view, None)  # type: ignore[arg-type]
-        yield coreset("pursuit") if found is None else found
+        plan = SimpleNamespace(
+            warn_of_groups=lambda _: None, is_gaussian=False, selects_by_group=True
+        )
+        here: Any = SimpleNamespace(plan=plan, stages=_Stage, checked={})
+        found = coreset("local") if is_so.enough else None
+        for name, made in (
+            ("stands_alone", is_so.alone),
+            ("quadratic_only", coreset(QUADRATIC_ONLY)),
+            ("select_by_group", found),
+        ):
+            monkeypatch.setattr(selecting, name, lambda *_, made=made: made)
+        selected = selecting.select_unprojected(here, view, None)  # type: ignore[arg-type]
+        yield coreset("pursuit") if selected is None else selected
 
 
 class _Stage:

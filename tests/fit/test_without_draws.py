@@ -143,7 +143,7 @@ def test_draws_take_its_place_where_an_expectation_is_infinite(model, data, monk
     def fails(*args):
         raise ReferenceFitError("the expected log likelihood of a row is inf")
 
-    monkeypatch.setattr(Expected, "of", fails)
+    monkeypatch.setattr(Expected, "sum_rows", fails)
     fit = model.fit(data, size=20, seed=reseeded(1), **SHORT)
     assert fit.certificate.verdict == "certified"
     with pytest.raises(ReferenceFitError, match="is inf"):

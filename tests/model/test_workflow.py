@@ -333,7 +333,7 @@ def test_a_run_that_fails_while_it_overwrites_leaves_the_earlier_one(model, tmp_
             raise fault
 
         with monkeypatch.context() as patch:
-            patch.setattr("stancoreset.program.session.Session.sample", failing)
+            patch.setattr("stancoreset.fit.sampling.run_nuts", failing)
             with pytest.raises(type(fault)):
                 model.fit(data, overwrite=True, **again)
         same_as_before()
@@ -354,14 +354,14 @@ def test_a_run_that_failed_does_not_block_the_mended_one(model, tmp_path, monkey
         raise EngineError("the engine has died")
 
     with monkeypatch.context() as patch:
-        patch.setattr("stancoreset.program.session.Session.sample", failing)
+        patch.setattr("stancoreset.fit.sampling.run_nuts", failing)
         with pytest.raises(EngineError):
             model.fit(data, size=30, seed=reseeded(1), output_dir=where, **QUICK)
     same = model.fit(data, size=30, seed=reseeded(1), output_dir=where, **QUICK)
     assert "select" not in same.timings, "the same run goes on"
     other = tmp_path / "other"
     with monkeypatch.context() as patch:
-        patch.setattr("stancoreset.program.session.Session.sample", failing)
+        patch.setattr("stancoreset.fit.sampling.run_nuts", failing)
         with pytest.raises(EngineError):
             model.fit(data, size=30, seed=reseeded(1), output_dir=other, **QUICK)
     mended = model.fit(data, size=25, seed=reseeded(1), output_dir=other, **QUICK)

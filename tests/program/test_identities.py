@@ -19,6 +19,7 @@ from stancoreset.errors import DataError, IdentityError
 from stancoreset.program import identities
 from stancoreset.program.identities import (
     TOLERANCE,
+    check_adopted,
     check_identities,
     identity_table,
     require_identities,
@@ -318,4 +319,4 @@ def test_numbers_beyond_the_digits_of_sums_are_the_likely_cause():
         sc.CoresetModel(stan_code=code, engine="stanli") as model,
         pytest.raises(IdentityError, match=r"Likely cause: 'dose' reaches 1\.8e\+15, .* units"),
     ):
-        model._identities(require_identities, model.read(data), seed=1)
+        check_adopted(model._adopted, model.engine, model.read(data), require_identities, seed=1)

@@ -21,7 +21,7 @@ from stancoreset.reference.expected import (
     RowFunction,
     SharedFunction,
     expected_rows,
-    of_family,
+    function_of_family,
     one_predictor,
     pairs_of_orders,
     row_function,
@@ -31,9 +31,9 @@ from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Design, GlmRows, Term
 
-LOGISTIC = of_family("bernoulli_logit")
-POISSON = of_family("poisson_log")
-NORMAL = of_family("normal", 0.7)
+LOGISTIC = function_of_family("bernoulli_logit")
+POISSON = function_of_family("poisson_log")
+NORMAL = function_of_family("normal", 0.7)
 SCALES = (1e-6, 0.019, 0.39, 0.84, 0.86, 1.6, 12.0, 50.0)
 
 

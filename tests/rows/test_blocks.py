@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, expm
 
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.reference.base import GaussianFit, moments, of_draws
+from stancoreset.reference.base import GaussianFit, fit_gaussian, moments
 from stancoreset.reference.laplace import gaussian_at
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.full_data import FullData
@@ -148,7 +148,7 @@ def test_gaussian_of_draws_fewer_than_the_levels_of_a_crossed_factor():
         hessian=lambda *_: Matrix(-curvature),
         prior=SimpleNamespace(log_density_gradient=lambda x: (np.zeros(len(x)), 0.0 * x)),
     )
-    found = of_draws(draws, full)
+    found = fit_gaussian(draws, full)
     assert found.blocks is full.blocks
     np.testing.assert_array_equal(found.mean, draws.mean(axis=0))
     sd = np.sqrt(np.diag(true))

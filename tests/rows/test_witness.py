@@ -15,6 +15,7 @@ from stancoreset.engines.base import Density, Float, StanData
 from stancoreset.engines.stanli import StanliCompiled
 from stancoreset.errors import IdentityError
 from stancoreset.program import session as session_room
+from stancoreset.program import witnesses
 from stancoreset.program.adopt import adopt
 from stancoreset.program.session import Session
 from stancoreset.rows import Costs
@@ -139,7 +140,7 @@ class TestMatrixProduct:
     @pytest.mark.fit
     def test_certificate_refuses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(form, "reaching_parameters", lambda _program: frozenset())
-        monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
+        monkeypatch.setattr(session_room, "confirm_glm", lambda found, *_: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match=r"as it is written .* matrix product .* glm=False"):
             model.fit(_interaction(), size=20, seed=reseeded(1), max_rounds=1)
@@ -345,11 +346,11 @@ class TestSomeOfVeryMany:
 
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(session_room, "SHOWN", 100)
+        monkeypatch.setattr(witnesses, "SHOWN", 100)
 
     def test_log_density_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The means are those of the rows of each block, which both see."""
-        monkeypatch.setattr(session_room, "MAX_ROWS_PER_CHUNK", 60)
+        monkeypatch.setattr(witnesses, "MAX_ROWS_PER_CHUNK", 60)
         session, data = _session(CENTRED), _normal()
         checked = session.read(data)
         witness = session.witness(checked)
@@ -451,7 +452,7 @@ class TestOnDisk:
         found = session.glm_of(stored)
         assert found is not None
         assert "on some rows" in found.reason
-        monkeypatch.setattr(Session, "_confirmed", lambda _self, found, _data: found)
+        monkeypatch.setattr(session_room, "confirm_glm", lambda found, *_: found)
         model = sc.CoresetModel(stan_code=INTERACTION, engine="stanli")
         with pytest.raises(IdentityError, match="as it is written"):
             model.fit(table, size=20, seed=reseeded(1), max_rounds=1)

@@ -109,13 +109,13 @@ def test_a_full_disk_while_the_best_round_becomes_the_run_is_one_clear_error(tmp
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
-            folder.settle(1)
+            folder.promote_round(1)
         except OutputError as error:
             os._exit(0 if "cannot write" in str(error) else 1)
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
-    folder.settle(1)
+    folder.promote_round(1)
     assert {path.name for path in (tmp_path / "run").glob("round_*")} == {"round_0", "round_1"}
     assert all(RunFolder(tmp_path / "run" / "round_0", {}).finished(name) for name in stages())
 
@@ -288,7 +288,7 @@ def finished(path: Path, **settings: object) -> RunFolder:
     for name, value in stages(300).items():
         folder.keep(name, value)
         best.keep(name, value)
-    folder.settle(1)
+    folder.promote_round(1)
     (folder.path / "report.json").write_text(json.dumps(settings))
     enlist(folder.path, ("report.json",))
     return folder

@@ -19,7 +19,7 @@ from stancoreset.errors import OptionError, ReferenceFitError
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.expected import (
     expected_rows,
-    of_coefficients,
+    marginal_of_coefficients,
     one_predictor,
     row_function,
     two_predictors,
@@ -534,11 +534,11 @@ def test_which_programs_have_series():
 def test_coefficients_may_be_some_parameters_in_any_order():
     glm = replace(kernel(2), coefficients=Coefficients((Term("X", (2, 0)),)))
     q = gaussian(4, 0.5)
-    found = of_coefficients(glm, q)
+    found = marginal_of_coefficients(glm, q)
     np.testing.assert_array_equal(found.mean, q.mean[[2, 0]])
     np.testing.assert_allclose(found.cov, q.cov[np.ix_([2, 0], [2, 0])])
     scaled = replace(glm, family="normal", coefficients=replace(glm.coefficients, scale=3))
-    np.testing.assert_array_equal(of_coefficients(scaled, q).mean, q.mean[[2, 0, 3]])
+    np.testing.assert_array_equal(marginal_of_coefficients(scaled, q).mean, q.mean[[2, 0, 3]])
 
 
 def test_features_of_symmetric_tensors_have_powers_as_inner_products():
@@ -557,7 +557,7 @@ def test_parts_are_normalised():
     found, known = one_predictor(LOGISTIC, rows.predictor(q.mean), scale, rows.y, MAX_ORDER)
     for k in range(1, 7):
         expected = found[k] * scale ** min(k, known) / np.sqrt(factorial(k))
-        np.testing.assert_allclose(series.of([Part(k, k)])[0], expected, rtol=1e-12)
+        np.testing.assert_allclose(series.values_of([Part(k, k)])[0], expected, rtol=1e-12)
 
 
 # A Stan program -----------------------------------------------------------------------------
@@ -583,7 +583,7 @@ def test_a_program_is_projected_in_its_own_parameters(name):
     found = find_glm(model.program, session.density(), session.with_log_lik(), checked)
     with FullData(session.density(), model.program, checked, in_process=True, glm=found) as full:
         gaussian = laplace(full, 10, seed=1).gaussian
-        q, function = of_coefficients(full.glm, gaussian), row_function(full.glm)
+        q, function = marginal_of_coefficients(full.glm, gaussian), row_function(full.glm)
         numbers = np.array([3, 7, 50])
         pool = full.glm_pool(numbers)
         projection = project_hermite(
@@ -599,7 +599,7 @@ def test_a_program_is_projected_in_its_own_parameters(name):
         for chunk in full.glm_rows():
             rest += expected_rows(chunk, function, q)
         identity = GaussianFit(np.arange(full.n_params), np.eye(full.n_params))
-        columns = of_coefficients(full.glm, identity).mean
+        columns = marginal_of_coefficients(full.glm, identity).mean
         delta = draws[:, columns] - q.mean
         left -= delta @ rest.gradient + 0.5 * np.sum((delta @ rest.hessian) * delta, axis=1)
         predicted = projection.predicted_variance(np.arange(3), weights)

@@ -104,7 +104,7 @@ def test_expectations_under_a_sparse_gaussian_are_those_of_a_dense_one(problem):
     if not isinstance(together, np.ndarray):
         together = together.toarray()
     np.testing.assert_allclose(found.hessian.toarray(), together, atol=1e-8)
-    again = Expected(kernel, q).of([rows[:1000], rows[1000:]])
+    again = Expected(kernel, q).sum_rows([rows[:1000], rows[1000:]])
     np.testing.assert_allclose(again.gradient, found.gradient, atol=1e-8)
     np.testing.assert_allclose(again.hessian.toarray(), together, atol=1e-8)
 
@@ -170,7 +170,9 @@ def test_rows_curve_no_direction_of_a_group_more_than_its_data(problem, on_draws
         found = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.0)
     left = rows.weights.copy()
     left[found.rows] -= found.weights
-    rest, every = (Expected(kernel, q).of([replace(rows, weights=w)]) for w in (left, rows.weights))
+    rest, every = (
+        Expected(kernel, q).sum_rows([replace(rows, weights=w)]) for w in (left, rows.weights)
+    )
     rest, every = (-one.hessian.toarray() for one in (rest, every))
     for block in (own for members in q.blocks.members for own in members):
         at = np.ix_(block, block)
@@ -207,7 +209,7 @@ def test_variance_of_what_is_left_on_draws():
     found = select_locally([rows], row_function(kernel), q, q.blocks, goal=0.005)
     weights = -rows.weights.copy()
     weights[found.rows] += found.weights
-    of_rest = Expected(kernel, q).of([replace(rows, weights=weights)])
+    of_rest = Expected(kernel, q).sum_rows([replace(rows, weights=weights)])
     draws = q.draw(4_000, np.random.default_rng(reseeded(1)))
     delta = draws - q.mean
     bent = np.sum((delta @ of_rest.hessian) * delta, axis=1)

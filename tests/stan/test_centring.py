@@ -209,7 +209,7 @@ def test_the_density_is_that_of_the_program(name):
                 theta = points[:, : own.n_params]
 
                 def move(draws, own=own, exponents=exponents, shifts=shifts):
-                    return moving.of(own, draws, exponents, shifts)
+                    return moving.move(own, draws, exponents, shifts)
 
                 there = move(theta)
                 assert np.allclose(there, theta) == (exponent == 0 and not shifts)
@@ -252,7 +252,7 @@ def test_shifts_of_all_kinds_at_once_leave_the_density():
         theta = rng.normal(0, 0.5, (5, own.n_params))
 
         def move(draws):
-            return moving.of(own, draws, exponents, shifts)
+            return moving.move(own, draws, exponents, shifts)
 
         left = moved.log_density(move(theta)) - own.log_density(theta)
         left += [log_jacobian(move, point) for point in theta]

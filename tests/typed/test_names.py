@@ -12,9 +12,10 @@ import pytest
 import stancoreset as sc
 from stancoreset.cli.options import add_fit_options
 from stancoreset.engines import ENGINES, EngineName
+from stancoreset.fit import Method, ProjectionName
 from stancoreset.fit.plan import BEYOND, GAUSSIAN, PROJECTIONS
-from stancoreset.model import Method, PassesName, ProjectionName
 from stancoreset.posterior import VERDICT_COLORS, Verdict
+from stancoreset.program import PassesName
 from stancoreset.program.passes import PASSES
 from stancoreset.reference import ReferenceName
 from stancoreset.reference.methods import METHODS as REFERENCES

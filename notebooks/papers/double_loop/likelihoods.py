@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from stancoreset.checks import as_numbers, check_choice, check_number
 from stancoreset.engines import Float
 from stancoreset.errors import DataError
-from stancoreset.reference.expected import of_family, one_predictor
+from stancoreset.reference.expected import function_of_family, one_predictor
 
 __all__ = ["Likelihood"]
 
@@ -52,5 +52,5 @@ class Likelihood:
 
     def expected(self, mean: Float, variance: Float) -> Float:
         """E[ℓ], E[ℓ′] and E[ℓ″] of every row where its predictor is N(mean, variance), (3, n)."""
-        function = of_family(self.family, self.sigma)
+        function = function_of_family(self.family, self.sigma)
         return one_predictor(function, mean, np.sqrt(variance), self.y, orders=2)[0]

@@ -12,20 +12,11 @@ from stancoreset.checks import shown
 from stancoreset.engines import StanData
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.arviz import Container, dataset_of
-from stancoreset.program import Session
+from stancoreset.program import Session, labels_of_draws
 from stancoreset.rows.tables import StoredRows, content_hash
 from stancoreset.runs import CoresetFit
 from stancoreset.selection import Coreset
 from stancoreset.stan import Labels, WeightedProgram
-
-__all__ = [
-    "Part",
-    "labels_of_parts",
-    "laid_end_to_end",
-    "read_part",
-    "require_same_data",
-    "union_rows",
-]
 
 
 @dataclass(frozen=True)
@@ -72,7 +63,7 @@ def read_part(session: Session, part: Any, number: int) -> Part:
             f"computes {', '.join(frozen[:3])} from all rows of the data: give the full data of "
             "every part, or compute it once for all parts and pass it as data"
         )
-    return Part(coreset, checked, full, session.labels(checked, Labels()).over(labels))
+    return Part(coreset, checked, full, labels_of_draws(session, checked, Labels()).over(labels))
 
 
 def _labels_in(posterior: Container) -> Labels:

@@ -52,13 +52,11 @@ from stancoreset.fit.merging.sessions import PartsSession, UnionSession, WholeSe
 from stancoreset.fit.plan import Plan
 from stancoreset.fit.rounds import Rounds
 from stancoreset.fit.steps import Pipeline
-from stancoreset.program import Data, Session
+from stancoreset.program import Data, Session, make_provenance
 from stancoreset.progress import Stages
 from stancoreset.rows.tables import content_hash
 from stancoreset.runs import CoresetFit, RunFolder
 from stancoreset.selection import Coreset, merge
-
-__all__ = ["keep_rows", "merge_parts"]
 
 
 def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
@@ -71,7 +69,7 @@ def keep_rows(session: Session, data: Data, fit: CoresetFit) -> CoresetFit:
             f"the data have {count} rows, but the fit is of {fit.coreset.n_obs}: expected its data"
         )
     require_same_data(fit.coreset, checked)
-    return replace(fit, data=session.kept(checked, fit.coreset))
+    return replace(fit, data=session.coreset_rows(checked, fit.coreset))
 
 
 def merge_parts(
@@ -145,7 +143,7 @@ def _provenance(
             f"{session.against}, which are not available: the held-out error includes the parts' "
             "own errors as a bound, valid if the parts' posteriors cover that of all data"
         )
-    about = session.provenance(data, {**plan.settings(), "parts": parts})
+    about = make_provenance(session, data, {**plan.settings(), "parts": parts})
     return {**about, "n_obs": union.n_obs, "certified_against": certified}
 
 

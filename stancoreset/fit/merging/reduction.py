@@ -14,8 +14,6 @@ from stancoreset.rows import FullData
 from stancoreset.runs import RunFolder
 from stancoreset.selection import Coreset
 
-__all__ = ["Reduction"]
-
 
 @dataclass(frozen=True)
 class Reduction(Pipeline):

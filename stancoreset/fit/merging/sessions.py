@@ -21,8 +21,6 @@ from stancoreset.progress import Stages
 from stancoreset.rows import FullData, FullDensity, WitnessedDensity
 from stancoreset.selection import ControlVariate, Coreset, joined_controls
 
-__all__ = ["PartsSession", "UnionSession", "WholeSession"]
-
 
 class _Derived(Session):
     """A session with the program, engine and compiled code of another."""

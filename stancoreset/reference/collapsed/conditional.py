@@ -9,7 +9,7 @@ coordinates at once, and J(h)ᵀ A J(h), where the Jacobian J of ψ along u is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -86,16 +86,23 @@ class Conditional:
         A factor may fill megabytes: they are not held together.
         """
         for one in h:
-            (mean, (factor, _), peak) = next(iter(self._evaluated(one[None])))
+            points = self._points(one[None])
+            ((factor, _),) = self._climb(points, self._curvatures(points), self._blocks)
+            peak = float(self.density.log_density(points)[0])
+            mean = points[0, self.inner]
             yield None if factor is None or not np.isfinite(peak) else Given(mean, factor, peak)
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""
-        found = [
-            peak - 0.5 * log_det
-            for cut in cuts(len(h), self.density.n_params * self._directions)
-            for _, (_, log_det), peak in self._evaluated(h[cut])
-        ]
+        found, each = [], 1 + 2 * self._of_prior.count + self._of_psi.count
+        for cut in cuts(len(h), self.density.n_params * each):
+            points = self._points(h[cut])
+            factors = self._climb(points, self._curvatures(points), self._blocks)
+            peaks = self.density.log_density(points)
+            found += [
+                float(peak) - 0.5 * log_det
+                for peak, (_, log_det) in zip(peaks, factors, strict=True)
+            ]
         return np.array(found)
 
     def require_proper(self, h: Float) -> None:
@@ -107,40 +114,48 @@ class Conditional:
     def _names(self) -> tuple[str, ...]:
         return tuple(np.array(self.density.param_names)[self.inner])
 
-    @property
-    def _directions(self) -> int:
-        return 1 + 2 * self._of_prior.count + self._of_psi.count
-
     def _points(self, h: Float) -> Float:
         points = np.tile(self.point, (len(h), 1))
         points[:, ~self.inner] = h
         return points
 
-    def _evaluated(self, h: Float) -> Iterator[tuple[Float, tuple[AnyFactor | None, float], float]]:
-        """m(h), H(h)'s factor and its log det, and f(h, m(h)); the factor of a single h only."""
-        points = self._points(h)
+    def _climb(
+        self,
+        points: Float,
+        curvatures: Iterator[tuple[AnyMatrix, Float]],
+        blocks: Blocks | None,
+    ) -> list[tuple[AnyFactor | None, float]]:
+        """Move points to (h, m(h)); H(h)'s factor, of a single point only, and its log det."""
         factors: list[tuple[AnyFactor | None, float]] = []
-        for point, (hessian, slope) in zip(points, self._curvatures(points), strict=True):
+        for point, (hessian, slope) in zip(points, curvatures, strict=True):
             try:
-                factor = _factored(hessian, self._blocks)
+                factor = _factored(hessian, blocks)
             except (LinAlgError, ValueError):
                 factors.append((None, np.inf))
                 continue
             point[self.inner] += factor.solve(slope)
-            factors.append((factor if len(h) == 1 else None, factor.log_det))
-        peaks = self.density.log_density(points)
-        return zip(points[:, self.inner], factors, map(float, peaks), strict=True)
+            factors.append((factor if len(points) == 1 else None, factor.log_det))
+        return factors
 
     def _curvatures(self, points: Float) -> Iterator[tuple[AnyMatrix, Float]]:
-        """H and the gradient of f along u at each of some points."""
+        """H and the gradient of f along u at each of some points, all evaluated together."""
+        density, of_prior, of_psi = self.density, self._of_prior, self._of_psi
+        around = of_prior.around(points)
+        slopes, priors = of_prior.central(density.prior.log_density_gradient(around)[1])
+        psi, jacobians = of_psi.forward(density.seen(of_psi.ahead(points)))
+        return self._assembled(slopes, priors, density.quadratic(psi)[1], jacobians)
+
+    def _assembled(
+        self,
+        slopes: Float,
+        priors: Callable[[int], AnyMatrix],
+        gradient: Float,
+        jacobians: Callable[[int], AnyMatrix],
+    ) -> Iterator[tuple[AnyMatrix, Float]]:
+        """H and the gradient of f along u, from derivatives of the prior, Q and ψ."""
         density, inner = self.density, self.inner
-        slopes, priors = self._of_prior.central(
-            lambda points: density.prior.log_density_gradient(points)[1], points
-        )
-        psi, jacobians = self._of_psi.forward(density.seen, points)
-        gradient = density.quadratic(psi)[1]
         known: Float | None = None
-        for k in range(len(points)):
+        for k in range(len(slopes)):
             jacobian, prior = jacobians(k), priors(k)
             # Of centred effects it is always the same.
             if known is None or not np.array_equal(known, jacobian.data):

@@ -94,6 +94,10 @@ class WeightedDraws:
         away = self.points - self.mean
         return np.asarray((away.T * self.weights) @ away)
 
+    def required(self, each: float = 10.0) -> float:
+        """Effective number of draws that tells mean and covariance, `each` of a coordinate."""
+        return each * self.points.shape[1]
+
     def resample(self, count: int, rng: np.random.Generator) -> Float:
         """Numbers of points that stand for equally weighted draws, (count,), ascending."""
         places = (rng.random() + np.arange(count)) / count

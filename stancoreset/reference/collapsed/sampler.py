@@ -59,6 +59,13 @@ class CollapsedDraws:
     inner: NDArray[np.bool_] = field(repr=False)
     remainder: float
 
+    def place(self, inner: NDArray[np.bool_]) -> tuple[Float, Float] | None:
+        """Mean and covariance of h; None if these draws do not tell them, or have another h."""
+        known = self.hyperparameters
+        if known is None or not np.array_equal(self.inner, inner):
+            return None
+        return (known.mean, known.cov) if known.ess >= known.required() else None
+
 
 def sample_collapsed(
     density: PriorTimesQuadratic,
@@ -113,12 +120,13 @@ def sample_collapsed(
     conditional = Conditional(density, inner, point, width, seed)
     found = None
     if outer:
-        known = None
-        if before is not None and np.array_equal(before.inner, inner):
-            known = before.hyperparameters
-        found = _hyperparameters(
-            conditional, point[~inner], known, rng, final=final, least=effective
-        )
+        place = None if before is None else before.place(inner)
+        if place is None:
+            start = point[~inner]
+            if not np.isfinite(conditional.log_marginal(start[None])[0]):
+                conditional.require_proper(start)
+            place = find_mode(conditional.log_marginal, start)
+        found = _hyperparameters(conditional, *place, rng, final=final, least=effective)
         which = found.resample(count, rng)
     else:
         which = np.zeros(count, dtype=np.intp)
@@ -154,27 +162,20 @@ def sample_collapsed(
 
 def _hyperparameters(
     conditional: Conditional,
-    start: Float,
-    known: WeightedDraws | None,
+    mode: Float,
+    cov: Float,
     rng: np.random.Generator,
     *,
     final: bool,
     least: int = 0,
-    effective: float = 10.0,
     share: float = 0.5,
 ) -> WeightedDraws:
     """Weighted draws of h, from their mode or near those that are known."""
-    size = len(start)
-    if known is not None and known.ess >= effective * size:
-        mode, cov = known.mean, known.cov
-    else:
-        if not np.isfinite(conditional.log_marginal(start[None])[0]):
-            conditional.require_proper(start)
-        mode, cov = find_mode(conditional.log_marginal, start)
+    size = len(mode)
 
     def sound(found: WeightedDraws) -> bool:
         even = found.ess >= share * len(found.points)
-        return even or (found.khat <= KHAT_USABLE and found.ess >= effective * size)
+        return even or (found.khat <= KHAT_USABLE and found.ess >= found.required())
 
     if not final:
         found = sample_by_importance(
@@ -205,7 +206,7 @@ def _hyperparameters(
         raise ReferenceFitError(
             f"importance weights of {size} hyperparameters have k̂ {found.khat:.2f} and an "
             f"effective number of {found.ess:.0f}, expected at most {KHAT_USABLE:g} and at least "
-            f"{max(least, effective * size):.0f}"
+            f"{max(least, found.required()):.0f}"
         )
     return found
 

@@ -71,10 +71,10 @@ def row_function(kernel: GlmKernel) -> AnyFunction:
     scale = kernel.coefficients.scale
     if kernel.family == "normal" and isinstance(scale, int):
         return SharedFunction(_normal)
-    return of_family(kernel.family, 1.0 if scale is None else scale)
+    return function_of_family(kernel.family, 1.0 if scale is None else scale)
 
 
-def of_family(family: str, sigma: float = 1.0) -> RowFunction:
+def function_of_family(family: str, sigma: float = 1.0) -> RowFunction:
     """The row function of a family; `sigma` is the known scale of a normal one."""
     if family == "bernoulli_logit":
         return BERNOULLI_LOGIT
@@ -89,7 +89,7 @@ def coordinates(kernel: GlmKernel) -> NDArray[np.intp]:
     return columns
 
 
-def of_coefficients(kernel: GlmKernel, q: GaussianFit) -> GaussianFit:
+def marginal_of_coefficients(kernel: GlmKernel, q: GaussianFit) -> GaussianFit:
     """The distribution of η's coefficients, and of λ after them, where the parameters' is q."""
     columns = coordinates(kernel)
     return GaussianFit(q.mean[columns], q.chol[columns])

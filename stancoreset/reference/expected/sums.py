@@ -22,7 +22,7 @@ from stancoreset.reference.expected.functions import (
     RowFunction,
     SharedFunction,
     coordinates,
-    of_coefficients,
+    marginal_of_coefficients,
     row_function,
     why_not,
 )
@@ -67,9 +67,9 @@ class Expected:
     kernel: GlmKernel
     q: GaussianFit = field(repr=False)
 
-    def of(self, chunks: Iterable[GlmRows]) -> ExpectedRows:
+    def sum_rows(self, chunks: Iterable[GlmRows]) -> ExpectedRows:
         """E_q of L, ∇L (P,) and ∇²L (P, P), of rows with weights."""
-        function, along = row_function(self.kernel), of_coefficients(self.kernel, self.q)
+        function, along = row_function(self.kernel), marginal_of_coefficients(self.kernel, self.q)
         places, size = coordinates(self.kernel), len(self.q.mean)
         value, gradient = 0.0, np.zeros(size)
         hessian: AnyMatrix = Matrix((size, size)) if size >= MANY else np.zeros((size, size))

@@ -24,7 +24,7 @@ from stancoreset.rows.glm.predictor import GlmRows
 
 def seen_by_glm(kernel: GlmKernel, draws: Float) -> Float:
     """The coefficients of η, and log σ if it is a parameter: (S, P) → (S, C)."""
-    found = kernel.coefficients.of(draws)
+    found = kernel.coefficients.evaluate(draws)
     scale = kernel.coefficients.scale
     return np.column_stack([found, draws[:, scale]]) if isinstance(scale, int) else found
 

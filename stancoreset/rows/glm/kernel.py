@@ -83,7 +83,7 @@ class GlmKernel:
     def log_lik(self, chunk: dict[str, Any] | GlmRows, draws: Float) -> Float:
         """Log likelihood of each row, (S, n), up to a constant per row, by the plain formulas."""
         rows = chunk if isinstance(chunk, GlmRows) else self.prepare(chunk)
-        y, eta = rows.y, rows.predictor(self.coefficients.of(draws).T).T
+        y, eta = rows.y, rows.predictor(self.coefficients.evaluate(draws).T).T
         if self.family == "bernoulli_logit":
             # log(1 + e^η) = max(η, 0) + log(1 + e^−|η|)
             return np.asarray(y * eta - np.maximum(eta, 0.0) - np.log1p(np.exp(-np.abs(eta))))
@@ -107,7 +107,7 @@ class GlmKernel:
     # Values --------------------------------------------------------------------------------
 
     def _values(self, rows: GlmRows, draws: Float) -> Float:
-        c = self.coefficients.of(draws)
+        c = self.coefficients.evaluate(draws)
         if self.family == "normal":
             return self._normal(rows, c, self._sigma(draws))
         wy = rows.weights * rows.y
@@ -186,7 +186,7 @@ class GlmKernel:
 
     def _gradients(self, rows: GlmRows, draws: Float) -> tuple[Float, Float]:
         """∂L/∂c = Σ w (y − μ) z, with μ the mean; divided by σ² for the normal."""
-        c = self.coefficients.of(draws)
+        c = self.coefficients.evaluate(draws)
         slopes = np.ascontiguousarray(c.T)
         sigma = self._sigma(draws)
         value = np.zeros(len(draws))
@@ -227,7 +227,7 @@ class GlmKernel:
     def _hessian(self, rows: GlmRows, theta: Float) -> AnyMatrix:
         """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, with v the variance; for the normal also along log σ."""
         coefficients, one = self.coefficients, theta[None]
-        eta = rows.predictor(coefficients.of(one)[0])
+        eta = rows.predictor(coefficients.evaluate(one)[0])
         if self.family == "bernoulli_logit":
             small = np.exp(-np.abs(eta))
             variance = small / (1.0 + small) ** 2

@@ -88,7 +88,7 @@ class Coefficients:
         which = np.flatnonzero(np.array(scales, dtype=np.int64) >= 0)
         return which, np.array(scales, dtype=np.int64)[which]
 
-    def of(self, draws: Float) -> Float:
+    def evaluate(self, draws: Float) -> Float:
         """Coefficients c: (S, P) → (S, C)."""
         c = draws[:, self.columns]
         which, scale = self._scaled
@@ -104,13 +104,13 @@ class Coefficients:
         out = np.zeros_like(draws)
         # A parameter may be the coefficient of several columns.
         np.add.at(out.T, self.columns, along_own.T)
-        np.add.at(out.T, scale, (along[:, which] * self.of(draws)[:, which]).T)
+        np.add.at(out.T, scale, (along[:, which] * self.evaluate(draws)[:, which]).T)
         return out
 
     def hessian(self, theta: Float, along: Float, curvature: AnyMatrix) -> AnyMatrix:
         """Jᵀ H J + Σ_j ∂L/∂c_j ∂²c_j/∂θ²: derivatives (C,) and (C, C) → (P, P)."""
         which, scale = self._scaled
-        c, own = self.of(theta[None])[0], self.columns
+        c, own = self.evaluate(theta[None])[0], self.columns
         if is_sparse(curvature):
             return self._sparse_hessian(theta, along, curvature)
         jacobian = np.zeros((len(own), len(theta)))
@@ -127,7 +127,7 @@ class Coefficients:
     def _sparse_hessian(self, theta: Float, along: Float, curvature: Matrix) -> Matrix:
         """Derivatives (C,) and sparse (C, C) along coefficients → (P, P), sparse."""
         which, scale = self._scaled
-        c, own, size = self.of(theta[None])[0], self.columns, len(theta)
+        c, own, size = self.evaluate(theta[None])[0], self.columns, len(theta)
         factor = np.ones(len(own))
         factor[which] = np.exp(theta[scale])
         every = np.arange(len(own))

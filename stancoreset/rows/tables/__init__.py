@@ -15,7 +15,14 @@ from stancoreset.rows.tables.files import (
 )
 from stancoreset.rows.tables.passes import Kernel, Sums, fold, ordered, sum_part
 from stancoreset.rows.tables.scan import Reader, Seen, row_count
-from stancoreset.rows.tables.stored import LoadedRows, Source, StoredRows, content_hash, stan_rows
+from stancoreset.rows.tables.stored import (
+    LoadedRows,
+    Source,
+    StoredRows,
+    content_hash,
+    in_memory,
+    stan_rows,
+)
 from stancoreset.rows.tables.table import Table, described, table_from_file
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "described",
     "find_parts",
     "fold",
+    "in_memory",
     "ordered",
     "row_count",
     "stan_rows",

@@ -248,6 +248,11 @@ def content_hash(data: Mapping[str, Any]) -> str:
     return data.fingerprint() if isinstance(data, StoredRows) else data_hash(data)
 
 
+def in_memory(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The data, or a random sample of rows that stay on disk."""
+    return data.sample if isinstance(data, StoredRows) else data
+
+
 def _moved(axes: Mapping[str, int], rows: Mapping[str, Any]) -> dict[str, Any]:
     """Move rows from the first axis to the one that the program requires."""
     return {n: np.moveaxis(v, 0, axes[n]) if axes.get(n) else v for n, v in rows.items()}

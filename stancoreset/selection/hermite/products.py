@@ -143,7 +143,7 @@ class SumOfRows:
 def _by_power(rows: HermiteSeries, parts: Sequence[Part]) -> dict[int, Float]:
     """Values of the parts of each degree, (t, n), in ascending order of degrees."""
     powers = sorted({part.power for part in parts})
-    return {power: rows.of(p for p in parts if p.power == power) for power in powers}
+    return {power: rows.values_of(p for p in parts if p.power == power) for power in powers}
 
 
 def _powers(correlation: Float, powers: Iterable[int]) -> Iterator[Float]:
@@ -203,7 +203,7 @@ def products_with(tensors: dict[Part, Float], rows: HermiteSeries) -> Float:
     """Σ_p v_np ⟨T_p, d_n^{⊗a}⟩ of every row, (n,)."""
     total = np.zeros(len(rows))
     for part, tensor in tensors.items():
-        total += rows.of([part])[0] * _contracted(tensor, rows, part.power)
+        total += rows.values_of([part])[0] * _contracted(tensor, rows, part.power)
     return total
 
 
@@ -245,7 +245,7 @@ def _features(directions: Float, degree: int) -> Float:
 def _tensor(rows: HermiteSeries, part: Part) -> Float:
     """Σ_n w_n v_np φ(d_n) φ′(d_n)ᵀ with features of degree ⌊a/2⌋ and ⌈a/2⌉."""
     low, high = _degrees(part.power)
-    factors = rows.weights * rows.of([part])[0]
+    factors = rows.weights * rows.values_of([part])[0]
     step = max(64, BLOCK // _count(rows.directions.shape[1], high))
 
     def summed(block: slice) -> Float:

@@ -56,7 +56,9 @@ class AllRows:
             for part, bound in zip(series.parts, bounds, strict=True):
                 sizes[part] = sizes.get(part, 0.0) + float(bound)
             add_tensors(quadratic, series, [p for p in series.parts if p.order <= 2])
-            beyond = np.sqrt(np.sum(series.of(p for p in series.parts if p.order > 2) ** 2, axis=0))
+            beyond = np.sqrt(
+                np.sum(series.values_of(p for p in series.parts if p.order > 2) ** 2, axis=0)
+            )
             sizes_of_rows.append((series.weights, series.weights * beyond))
             if kept is not None:
                 kept.append(series)

@@ -74,7 +74,7 @@ class HermiteSeries:
             self.parts, self.directions[rows], self.values[:, rows], self.weights[rows]
         )
 
-    def of(self, parts: Iterable[Part]) -> Float:
+    def values_of(self, parts: Iterable[Part]) -> Float:
         """Values of some parts, (t, n)."""
         return self.values[[self.parts.index(part) for part in parts]]
 

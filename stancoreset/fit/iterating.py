@@ -35,29 +35,27 @@ from stancoreset.program import (
     Session,
     held_once,
     in_likelihood_coordinates,
-    of_psi,
+    reference_in_psi,
 )
 from stancoreset.reference import (
-    SETTLED,
+    ITERATED,
     Reference,
     finite_log_likelihood,
     fit_reference,
     in_dimensions,
     in_use,
-    of_evaluated,
+    reference_from_evaluated,
     require_usable,
     start_seed,
 )
 from stancoreset.rows import FullData
 from stancoreset.selection import PAIRS, Expansion
 
-__all__ = ["Settling", "iterations_of"]
-
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settling:
+class ReferenceIteration:
     """The search for draws at which the log likelihood is matched.
 
     Attributes
@@ -82,15 +80,15 @@ class Settling:
     count: int
     policy: Policy
 
-    def instead_of(self, fit: Callable[[], Reference], *, collapses: bool) -> Reference:
-        """Settled draws, or the reference that `fit` makes, with the reason why not.
+    def find(self, fit: Callable[[], Reference], *, collapses: bool) -> Reference:
+        """Draws of prior × quadratic, or the reference that `fit` makes, with the reason why not.
 
         `collapses` says whether the collapsed sampler may make them before `fit` is called.
         """
         reason = ""
         if collapses and self.may_collapse:
             try:
-                return self.collapsed()
+                return collapsed_reference(*self._collapsing)
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
@@ -112,12 +110,12 @@ class Settling:
                 return near if stand_for_themselves(self.full, near, self.policy) else found
         return found
 
-    def without_chains(self, fit: Callable[[], Reference]) -> Reference:
+    def find_without_chains(self, fit: Callable[[], Reference]) -> Reference:
         """Independent draws, or the reference that `fit` makes, with the reason why not."""
         if not self.may_collapse:
             return fit()
         try:
-            return self.collapsed()
+            return collapsed_reference(*self._collapsing)
         except StancoresetError as error:
             return replace(fit(), unsettled=_clause(error))
 
@@ -130,14 +128,13 @@ class Settling:
         """
         return self.session.likelihood is not self.session or self._are_scaled
 
-    def collapsed(self) -> Reference:
-        """Independent draws of prior × quadratic, by turns."""
-        return collapsed_reference(
-            self.session, self.checked, self.full, self.count, self.seed, self.policy
-        )
+    @property
+    def _collapsing(self) -> tuple[Session, StanData, FullData, int, int, Policy]:
+        """The arguments of `collapsed_reference`."""
+        return self.session, self.checked, self.full, self.count, self.seed, self.policy
 
     def _from_likelihood(self, by_chains: str) -> Reference:
-        """Settle from where the likelihood alone is highest: a prior may have kinks and poles."""
+        """Iterate from where the likelihood alone is highest: a prior may have kinks and poles."""
         expansion, point = quadratic_of_likelihood(
             self.session, self.checked, self.full, self.seed, self.policy
         )
@@ -146,7 +143,7 @@ class Settling:
         return replace(self._reference(whole, best), by_chains=by_chains)
 
     def from_reference(self, reference: Reference, by_chains: str = "") -> Reference:
-        """Settle from a reference; it stays if it is good, and with a reason if that fails.
+        """Iterate from a reference; it stays if it is good, and with a reason if that fails.
 
         `by_chains` says why the collapsed sampler made no draws, if it was tried.
         """
@@ -169,7 +166,7 @@ class Settling:
     def _here(self, full: FullData, psi: Float) -> Reference:
         """A reference of values of ψ, the first of which are evaluated."""
         looked_at = finite_log_likelihood(full, psi[: self.policy.looked_at])
-        return of_psi(psi, looked_at, full, self.seed)
+        return reference_in_psi(psi, looked_at, full, self.seed)
 
     @property
     def _are_scaled(self) -> bool:
@@ -317,7 +314,7 @@ class Settling:
             psi = self.session.seen(self.checked, more)
             known = np.concatenate([known, finite_log_likelihood(whole, psi)])
         known = known - held_once(self.session, self.checked, full, whole, draws, known)
-        found = of_evaluated(full, draws, known, SETTLED, self.seed)
+        found = reference_from_evaluated(full, draws, known, ITERATED, self.seed)
         return replace(found, diverged=last.diverged > self.policy.divergent_share)
 
 
@@ -355,7 +352,7 @@ class _Turn:
     length: int
 
 
-def iterations_of(policy: Policy) -> int:
+def count_iterations(policy: Policy) -> int:
     """Iterations of each of four chains in a search of three turns, and in a last one."""
     draws = 3 * policy.search_draws + policy.reference_draws
     return 4 * policy.turn_warmup + draws // 4

@@ -1,4 +1,4 @@
-"""Settling: draws from prior times quadratic, against draws of the full posterior."""
+"""Iteration: draws from prior times quadratic, against draws of the full posterior."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from tiers import some
 import stancoreset as sc
 from stancoreset.engines import NUTS
 from stancoreset.errors import ControlError, ReferenceFitError
-from stancoreset.fit import collapsing, settling
+from stancoreset.fit import collapsing, iterating
 from stancoreset.fit.collapsing import collapsed_reference
-from stancoreset.fit.settling import Settling
+from stancoreset.fit.iterating import ReferenceIteration
 from stancoreset.policy import DEFAULT, Policy
 from stancoreset.posterior import arviz
+from stancoreset.program import draws_container
 from stancoreset.program.likelihood_view import in_likelihood_coordinates
 from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.progress import Stages
 from stancoreset.reference import (
-    SETTLED,
+    ITERATED,
     GaussianFit,
     Reference,
     fit_reference,
@@ -97,7 +98,7 @@ def test_chains_that_take_long_are_foreseen(model, counts, monkeypatch, seconds,
         raise Stopped
 
     monkeypatch.setattr(RowFreeProgram, "seconds", lambda _: seconds)
-    monkeypatch.setattr(Settling, "instead_of", stop)
+    monkeypatch.setattr(ReferenceIteration, "find", stop)
     told: list[str] = []
     with pytest.raises(Stopped):
         model.fit(
@@ -137,7 +138,7 @@ def test_the_quadratic_of_a_quadratic_is_exact(model, counts):
     with sc.CoresetModel(stan_code=code, engine="stanli") as normal:
         session, data = normal._session, normal.read(counts)
         reference = collapsed_reference(session, data, session.full_data(data), 100, 1, DEFAULT)
-        assert reference.method == SETTLED
+        assert reference.method == ITERATED
         view = in_likelihood_coordinates(session, data, session.full_data(data), reference)
         for pairs in (0, 8):
             assert (
@@ -210,8 +211,8 @@ def test_settled_draws_are_draws_of_the_posterior(model, counts):
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
     reference = collapsed_reference(session, data, full, 400, reseeded(1), DEFAULT)
-    settled = session.draws_container(
-        np.concatenate([reference.draws, reference.spare]), full, Labels()
+    settled = draws_container(
+        session, np.concatenate([reference.draws, reference.spare]), full, Labels()
     )
     everything = model.sample(counts, seed=reseeded(2), show_progress=False)
     # Importance weights of spread 0.3 move a mean by 0.3 sds at most; chains' order is lost here.
@@ -228,7 +229,7 @@ def test_many_effects_that_are_parameters_settle():
         data = {"N": len(g), "J": 200, "g": g + 1, "y": y}
         fit = one.fit(data, seed=reseeded(3), max_rounds=1, show_progress=False)
         everything = one.sample(data, seed=reseeded(2), show_progress=False)
-    assert fit.reference.method == SETTLED
+    assert fit.reference.method == ITERATED
     assert fit.certificate.verdict == "certified"
     assert_agree(*(of_draws(d, *VARIABLES) for d in (fit.posterior, everything)), within=CERTIFIED)
 
@@ -250,7 +251,7 @@ def test_effects_in_natural_units_settle(groups, outcome):
         fit = one.fit(data, seed=reseeded(3), max_rounds=1, show_progress=False)
         there = {"m": [5_000.0, 8.0], "tau": [40.0, 5.0], "a": a, "b": b, "sigma": 15.0}
         everything = one.sample(data, near=fit, inits=there, seed=reseeded(2), show_progress=False)
-    assert fit.reference.method == SETTLED
+    assert fit.reference.method == ITERATED
     assert fit.certificate.verdict == "certified"
     names = ("m", "tau", "a", "b", "sigma")
     assert_agree(*(of_draws(d, *names) for d in (fit.posterior, everything)), within=CERTIFIED)
@@ -312,7 +313,7 @@ def test_a_ridge_of_the_prior_is_no_other_mode():
         session, checked = one._session, one.read(case.data())
         full = session.full_data(checked)
         found = collapsed_reference(session, checked, full, 100, reseeded(1), DEFAULT)
-    assert found.method == SETTLED
+    assert found.method == ITERATED
 
 
 INSIDE = NONCENTRED.replace("transformed parameters { vector[J] r = tau * z; }\n", "").replace(
@@ -330,7 +331,7 @@ def test_effects_that_the_rows_compute_are_certified_in_the_first_round(counts, 
             counts, seed=reseeded(3), max_rounds=1, output_dir=tmp_path / "run", show_progress=False
         )
         everything = one.sample(counts, seed=reseeded(4), show_progress=False)
-    assert fit.reference.method == SETTLED
+    assert fit.reference.method == ITERATED
     assert fit.certificate.ess > 0.97 * fit.certificate.n_draws
     assert_agree(
         *(of_draws(d, "mu", "tau", "z") for d in (fit.posterior, everything)), within=2 * CERTIFIED
@@ -347,7 +348,7 @@ def test_a_report_says_what_the_rows_see(model, counts, tmp_path):
     fit = model.fit(counts, seed=reseeded(1), output_dir=tmp_path / "run", show_progress=False)
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["coreset"]["control"]["seen"] == ["mu", "r"]
-    assert fit.reference.method == SETTLED
+    assert fit.reference.method == ITERATED
     # So few rows have no smaller subsample, on which climbs would cost little.
     assert 20 * fit.passes["cost"] < fit.passes["nuts_gradients"]
 
@@ -362,8 +363,8 @@ model { mu ~ normal(0, 2); y ~ poisson_log(mu); }"""
         session, data = one._session, one.read(counts)
         full = session.full_data(data)
         laplace = fit_reference(full, "laplace", 100, 1)
-        start = Settling(session, data, full, NUTS(), 1, 100, DEFAULT)
-        assert start.instead_of(lambda: laplace, collapses=False) is laplace
+        start = ReferenceIteration(session, data, full, NUTS(), 1, 100, DEFAULT)
+        assert start.find(lambda: laplace, collapses=False) is laplace
         assert start.from_reference(laplace) is laplace
 
 
@@ -373,7 +374,7 @@ def test_draws_that_do_not_settle_are_not_used(model, counts):
     session, data = model._session, model.read(counts)
     full = session.full_data(data)
     laplace = fit_reference(full, "laplace", 100, 1)
-    found = Settling(session, data, full, NUTS(), 1, 100, strict).instead_of(
+    found = ReferenceIteration(session, data, full, NUTS(), 1, 100, strict).find(
         lambda: laplace, collapses=False
     )
     assert found.draws is laplace.draws
@@ -397,13 +398,13 @@ def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
     def turn(self, full, expansion, inits, near, turn, length):
         draws, gap = np.zeros((4, 1)), gaps[len(told)]
         told.append(expansion.at)
-        return settling._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0, length)
+        return iterating._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0, length)
 
-    monkeypatch.setattr(Settling, "_turn", turn)
+    monkeypatch.setattr(ReferenceIteration, "_turn", turn)
     likelihood = SimpleNamespace(expand=lambda full, seen, pairs, bent: Quadratic(float(seen)))
     full = SimpleNamespace(blocks=blocks, n_params=size, n_obs=1_000)
     session = SimpleNamespace(likelihood=likelihood)
-    return Settling(session, {}, full, NUTS(), 1, 100, DEFAULT), full, told
+    return ReferenceIteration(session, {}, full, NUTS(), 1, 100, DEFAULT), full, told
 
 
 @pytest.mark.parametrize(
@@ -430,8 +431,10 @@ def test_the_turn_that_is_most_likely_the_last_is_long(monkeypatch):
     """Its draws are the reference's."""
     start, full, _ = told_turns(monkeypatch, (1.4, 0.2, 0.2))
     made = []
-    turn = Settling._turn
-    monkeypatch.setattr(Settling, "_turn", lambda *args: made.append(turn(*args)) or made[-1])
+    turn = ReferenceIteration._turn
+    monkeypatch.setattr(
+        ReferenceIteration, "_turn", lambda *args: made.append(turn(*args)) or made[-1]
+    )
     best = start._turns(full, Quadratic(0.0), np.zeros((4, 1)))
     assert best is made[1]
     assert start._long(full, best) is made[-1]
@@ -464,8 +467,8 @@ def test_derivatives_that_are_not_finite_are_the_reason(model, counts, monkeypat
         return values, gradients if self.param_names != seen.param_names else np.nan * gradients
 
     monkeypatch.setattr(type(seen), "log_density_gradient", broken)
-    start = Settling(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
-    found = start.instead_of(lambda: reference, collapses=False)
+    start = ReferenceIteration(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
+    found = start.find(lambda: reference, collapses=False)
     assert found.method == "draws"
     assert found.unsettled.startswith("the gradient of the log density is not finite")
     assert ";" not in found.unsettled  # the sentence has no advice
@@ -479,8 +482,8 @@ def test_values_that_do_not_vary_are_the_reason(counts, tmp_path):
         assert one.seen == ("r",)
         session, data = one._session, one.read(counts)
         reference = given(session, data, np.random.default_rng(0).normal(0, 1, (100, 14)))
-        start = Settling(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
-        found = start.instead_of(lambda: reference, collapses=False)
+        start = ReferenceIteration(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
+        found = start.find(lambda: reference, collapses=False)
     assert found.unsettled == "what the rows see does not vary over the draws"
     RunFolder.open(tmp_path / "run", {}, resume=False, overwrite=False).keep("reference", found)
     assert load_stage(tmp_path / "run", "reference").unsettled == found.unsettled
@@ -553,13 +556,13 @@ def test_log_likelihoods_of_settled_draws_are_the_programs(model, counts, asked,
 @pytest.mark.parametrize("share", some([0.004, 0.006], 2, first=1))
 def test_divergences_of_the_last_turn_are_kept(model, counts, tmp_path, monkeypatch, share):
     session, data = model._session, model.read(counts)
-    start = Settling(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
-    turn = Settling._turn
+    start = ReferenceIteration(session, data, session.full_data(data), NUTS(), 1, 100, DEFAULT)
+    turn = ReferenceIteration._turn
 
     def diverging(self, *args):
         return replace(turn(self, *args), diverged=share)
 
-    monkeypatch.setattr(Settling, "_turn", diverging)
+    monkeypatch.setattr(ReferenceIteration, "_turn", diverging)
     laplace = fit_reference(session.full_data(data), "laplace", 100, 1)
     found = start.from_reference(laplace, by_chains="it was not tried")
     assert found.diverged == (share > 0.005)
@@ -810,7 +813,7 @@ def test_effects_that_rows_hardly_know_settle_as_raw_ones(way):
         full = session.full_data(checked)
         found = collapsed_reference(session, checked, full, 500, reseeded(1), DEFAULT)
         fit = model.fit(data, seed=reseeded(1))
-    assert found.method == SETTLED
+    assert found.method == ITERATED
     assert fit.certificate.verdict in ("certified", "corrected")
     posterior = fit.posterior if fit.certificate.verdict == "certified" else fit.corrected()
     with ENGINE.compile(raw_code).bind(data) as raw:
