@@ -54,7 +54,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "selection/test_expansion.py",
         "selection/test_control_variate.py",
         "selection/test_hermite.py",
-        "fit/test_settling.py",
+        "fit/test_iterating.py",
     ),
     "selection/control_variates.py": (
         "selection/test_control_variate.py",
