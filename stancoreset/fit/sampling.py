@@ -31,7 +31,7 @@ from stancoreset.program import (
 )
 from stancoreset.reference import ITERATED, Reference
 from stancoreset.rows import FullData
-from stancoreset.selection import QUADRATIC_ONLY, Coreset
+from stancoreset.selection import Coreset
 
 # References whose draws are near the posterior.
 _NEAR_BY = (ITERATED, "draws", "pilot")
@@ -93,22 +93,24 @@ def sample_until_sound(
 ) -> tuple[SampleResult, Reference]:
     """Chains that a certificate may accept, as far as further ones help.
 
-    No row is read for chains that diverge, or whose Monte-Carlo errors alone exceed what is
-    promised: they are followed by independent draws, where the collapsed sampler has them; else by
-    chains of smaller steps, where that costs little, and by longer ones. The reference remembers
-    that its chains diverge.
+    No row is read for chains that diverge, disagree, or whose Monte-Carlo errors alone exceed what
+    is promised. Independent draws follow, where the collapsed sampler has them; else chains of
+    smaller steps, where that costs little, and longer ones. The reference remembers that its chains
+    diverge.
     """
     plan, nuts, longer, independent = setup.plan, setup.plan.nuts, 1.0, False
     for turn in range(plan.policy.repeats * plan.refines):
         chains = judge.chains(setup.container(result, coreset))
         left = max_lengthening(longer * nuts.chains * nuts.iter_sampling, plan.policy)
         more = lengthening(chains.longer, left, plan.policy)
-        if chains.diverge or more > 1:
+        if chains.diverge or chains.disagree or more > 1:
             # What chains are worth says nothing of independent draws.
             times = longer * more if independent else 1.0
             drawn = _instead_of_chains(setup, full, reference, coreset, times, chains.posterior)
             if drawn is not None:
-                setup.stages.note("Independent draws, for chains that diverge or are too short")
+                setup.stages.note(
+                    "Independent draws, for chains that diverge, disagree or are too short"
+                )
                 result, longer, independent = drawn, times, True
                 continue
         if (
@@ -145,11 +147,10 @@ def _instead_of_chains(
 ) -> SampleResult | None:
     """So many times the draws asked for, by the collapsed sampler; None if it has none.
 
-    It has none of selected rows, and no files of chains.
+    It writes no files of chains.
     """
     plan = setup.plan
-    alone = coreset.method == QUADRATIC_ONLY and reference.is_collapsed
-    if not alone or plan.engine_output_dir is not None:
+    if not reference.is_collapsed or plan.engine_output_dir is not None:
         return None
     nuts = lengthened(plan.nuts, longer, posterior, plan.policy, warmer=False)
     here = replace(setup, plan=replace(plan, nuts=nuts))

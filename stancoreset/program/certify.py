@@ -75,13 +75,21 @@ class Chains:
     @cached_property
     def disagreement(self) -> str:
         """The cause if the chains disagree, in words; empty if they agree."""
-        apart = self.diagnostics.get("rhat", float("nan")) > RHAT_MIXED
-        return why_chains_disagree(self.parameters) if apart else ""
+        return why_chains_disagree(self.parameters) if self.disagree else ""
 
     @property
     def diverge(self) -> bool:
         """Whether too many transitions diverged for any certificate."""
         return too_many_divergences(**{k: v for k, v in self.diagnostics.items() if k != "rhat"})
+
+    @property
+    def disagree(self) -> bool:
+        """Whether R̂ is too large for any certificate."""
+        return self._rhat > RHAT_MIXED
+
+    @property
+    def _rhat(self) -> float:
+        return float(self.diagnostics.get("rhat", np.nan))
 
     @property
     def longer(self) -> float:
@@ -91,8 +99,7 @@ class Chains:
     @property
     def known(self) -> PreviousChains:
         """Facts that later chains of these rows learn from: posterior, least ESS, largest R̂."""
-        rhat = self.diagnostics.get("rhat", float("nan"))
-        return PreviousChains(self.posterior, self.monte_carlo.ess_bulk, rhat)
+        return PreviousChains(self.posterior, self.monte_carlo.ess_bulk, self._rhat)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@
     unsettled reference      ┘
     all rows ──────────────────▶ all rows ─────────────────────▶ weights
 
-Draws are NUTS' on the coreset. Where the collapsed sampler found the quadratic, which stands alone,
-its independent draws take their place if chains diverge or would have to be longer.
+Draws are NUTS' on the coreset. Where the collapsed sampler found the quadratic, its independent
+draws take their place if chains diverge, disagree or would have to be longer.
 
 A Laplace fit that is kept has no groups. With a reference that did not settle, the certificate
 needs the weights of all parameters.

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
+from calibration.public import cases  # registers them
+from calibration.public.case import CASES
 from problems import GROUPED_CODE, grouped_data
-from scipy.stats import norm, t
+from scipy.special import softmax
+from scipy.stats import multivariate_t, norm, t
 from seeds import reseeded
 
 import stancoreset as sc
@@ -18,6 +21,8 @@ from stancoreset.policy import DEFAULT
 from stancoreset.posterior import arviz
 from stancoreset.program import draws_container, in_likelihood_coordinates
 from stancoreset.stan import Labels
+
+__all__ = ["cases"]
 
 # The scale of three levels has a tail for which chains are too short.
 THREE_LEVELS = """
@@ -119,10 +124,12 @@ def test_they_replace_chains_that_would_have_to_be_longer():
 
 
 @pytest.mark.fit
-def test_draws_are_those_of_the_coreset_and_show_what_they_are_worth(groups):
+@pytest.mark.parametrize("size", ["auto", 60])
+def test_draws_are_those_of_the_coreset_and_show_what_they_are_worth(groups, size):
     """Against long chains of NUTS on a coreset; a hyperparameter's values are repeated."""
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
-        fit = model.fit(groups, seed=reseeded(1), max_rounds=1, show_progress=False)
+        fit = model.fit(groups, size=size, seed=reseeded(1), max_rounds=1, show_progress=False)
+        assert (fit.coreset.method == "quadratic only") == (size == "auto")
         session, checked = model._session, model.read(groups)
         full = session.full_data(checked)
         view = in_likelihood_coordinates(session, checked, full, fit.reference)
@@ -145,3 +152,62 @@ def test_draws_are_those_of_the_coreset_and_show_what_they_are_worth(groups):
         )
     assert draws.shape[:2] == (nuts.chains, nuts.draws)
     assert_agree(*(of_draws(d, "b", "sd_1", "z_1") for d in (ours, chains)), within=0.1)
+
+
+def of_growth(data: dict[str, Any], theta: np.ndarray) -> np.ndarray:
+    """Log posterior of b_0, b_age, b_girl, log s_0, log s_age, atanh ρ and log σ, (S, 7) → (S,).
+
+    Intercepts and slopes of the children are integrated out: y ~ N(Z m, σ² I + Z D Zᵀ).
+    """
+    b_0, b_age, b_girl, log_0, log_age, z, log_sigma = theta.T
+    s_0, s_age, rho, sigma = np.exp(log_0), np.exp(log_age), np.tanh(z), np.exp(log_sigma)
+    prior = norm.logpdf(b_0) + norm(1, 0.5).logpdf(b_age) + norm(0, 0.5).logpdf(b_girl)
+    prior += norm.logpdf(s_0) + norm(0, 0.5).logpdf(s_age) - 2 * sigma
+    prior += log_0 + log_age + log_sigma + np.log1p(-(rho**2))
+    child, y, age = np.asarray(data["child"]) - 1, data["height"], np.asarray(data["age"])
+    columns = np.stack([np.ones_like(age), age])
+    gram = np.array([[np.bincount(child, a * b) for b in columns] for a in columns])
+    along = np.array([np.bincount(child, a * y) for a in columns])
+    mean = np.stack([b_0[:, None] + b_girl[:, None] * data["girl"], b_age[:, None] + 0 * along[0]])
+    fitted = np.einsum("abj,bsj->asj", gram, mean)
+    left = along[:, None] - fitted
+    squares = np.bincount(child, np.square(y)) - 2 * np.einsum("aj,asj->sj", along, mean)
+    squares = squares + np.einsum("asj,asj->sj", mean, fitted)
+    off = rho * s_0 * s_age
+    spread = np.array([[s_0**2, off], [off, s_age**2]])[..., None]
+    # (D⁻¹ + ZᵀZ/σ²)⁻¹ of two columns
+    inverse = np.array([[spread[1, 1], -off[:, None]], [-off[:, None], spread[0, 0]]])
+    det = spread[0, 0] * spread[1, 1] - off[:, None] ** 2
+    q = inverse / det + gram[:, :, None] / sigma[:, None] ** 2
+    det_q = q[0, 0] * q[1, 1] - q[0, 1] ** 2
+    form = q[1, 1] * left[0] ** 2 - 2 * q[0, 1] * left[0] * left[1] + q[0, 0] * left[1] ** 2
+    log_p = squares / sigma[:, None] ** 2 - form / det_q / sigma[:, None] ** 4
+    log_p = log_p + np.log(det_q * det)
+    return np.asarray(prior - 0.5 * log_p.sum(axis=1) - len(y) * log_sigma)
+
+
+@pytest.mark.slow
+@pytest.mark.fit
+def test_they_replace_chains_that_disagree():
+    """Children's growth, in which NUTS moves slowly, against importance sampling in numpy."""
+    case = CASES["panel_growth"]
+    data = case.dataset(7).data
+    with sc.CoresetModel(case.file, engine="stanli") as model:
+        fit = model.fit(data, seed=reseeded(7), show_progress=False)
+    assert fit.way.sampler == "independent draws"
+    assert fit.certificate.verdict == "certified"
+    names = ("b_0", "b_age", "b_girl", "s_0", "s_age", "rho", "sigma")
+    ours = np.column_stack([np.ravel(arviz.variables_of(fit.posterior)[name]) for name in names])
+    ours[:, [3, 4, 6]], ours[:, 5] = np.log(ours[:, [3, 4, 6]]), np.arctanh(ours[:, 5])
+    rng = np.random.default_rng(5)
+    mean, cov = ours.mean(axis=0), np.cov(ours.T)
+    proposal = multivariate_t(mean, cov, df=8, seed=rng)
+    theta = proposal.rvs(4_000)
+    weights = softmax(of_growth(data, theta) - proposal.logpdf(theta))
+    assert 1 / np.sum(weights**2) > 1_000
+    sd = np.sqrt(np.diag(cov))
+    exact = weights @ theta
+    exact_sd = np.sqrt(weights @ (theta - exact) ** 2)
+    # Errors of 1,000 draws and more on either side, and what is certified.
+    np.testing.assert_array_less(np.abs(mean - exact) / sd, CERTIFIED + 5 / np.sqrt(1_000))
+    np.testing.assert_array_less(np.abs(exact_sd / sd - 1), CERTIFIED + 5 / np.sqrt(2_000))
