@@ -207,7 +207,9 @@ class DenseFactor:
 
     @classmethod
     def of(cls, precision: Float) -> DenseFactor:
-        """Factor a matrix; raise an error if it is not positive definite, or not finite."""
+        """Factor a matrix; raise a `LinAlgError` if it is not positive definite."""
+        if not np.all(np.diag(precision) > 0):  # nor if one is not a number
+            raise LinAlgError("a diagonal entry is not positive")
         return cls(cholesky(precision, lower=True))
 
     @property
