@@ -57,7 +57,7 @@ def run(name: str, max_rounds: int, limit: float) -> None:
         densities=fit.passes["densities"],
         gradients=fit.passes["gradients"],
         cost=fit.passes["cost"],
-        nuts=fit.passes["nuts_gradients"],
+        nuts=fit.passes.get("nuts_gradients", 0),
         seconds=time.perf_counter() - started,
         processor=processor_time() - worked,
         timings={stage: round(seconds, 1) for stage, seconds in fit.timings.items()},
