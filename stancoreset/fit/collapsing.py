@@ -21,7 +21,7 @@ from scipy import sparse
 from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.policy import Policy
-from stancoreset.program import Session, held_once, reference_in_psi
+from stancoreset.program import Psi, Session, held_once, reference_in_psi, without_rows
 from stancoreset.reference import (
     ITERATED,
     MOST_HYPERPARAMETERS,
@@ -84,22 +84,6 @@ class _Turn:
 
 
 @dataclass(frozen=True)
-class _Psi:
-    """ψ as a function of unconstrained draws, (S, P) → (S, p), or some of its coordinates.
-
-    `name` is that of the generated quantity; it is empty if the rows see the parameters themselves.
-    """
-
-    bound: BoundModel
-    name: str
-    columns: NDArray[np.intp] | None = None
-
-    def __call__(self, draws: Float) -> Float:
-        psi = self.bound.generated(draws, (self.name,))[self.name] if self.name else draws
-        return psi if self.columns is None else psi[:, self.columns]
-
-
-@dataclass(frozen=True)
 class _Search:
     """What all turns share: the prior, ψ, and the coordinates that bend their product."""
 
@@ -107,7 +91,7 @@ class _Search:
     checked: StanData = field(repr=False)
     full: FullData = field(repr=False)
     prior: BoundModel = field(repr=False)
-    seen: _Psi = field(repr=False)
+    seen: Psi = field(repr=False)
     bending: NDArray[np.bool_] = field(repr=False)
     seed: int
     policy: Policy
@@ -389,24 +373,12 @@ def _searching(
     session: Session, checked: StanData, full: FullData, seed: int, policy: Policy
 ) -> Iterator[_Search]:
     """What a search needs, with the prior bound while it lasts."""
-    with _without_rows(session, checked) as (prior, seen):
+    with without_rows(session, checked) as (prior, seen):
         bending = _bending(prior, seen, seed)
         yield _Search(session, checked, full, prior, seen, bending, seed, policy)
 
 
-@contextmanager
-def _without_rows(session: Session, checked: StanData) -> Iterator[tuple[BoundModel, _Psi]]:
-    """The prior, and ψ as a function of unconstrained draws.
-
-    They are bound for one thread: a gradient takes less time than to start one.
-    """
-    own = session.likelihood is session
-    data = session.no_rows(checked) if own else session.no_rows_with_psi(checked)
-    with session.density().bind(data, threads=1) as bound:
-        yield bound, _Psi(bound, "" if own else session.controlled.names["values"])
-
-
-def _bending(prior: BoundModel, seen: _Psi, seed: int) -> NDArray[np.bool_]:
+def _bending(prior: BoundModel, seen: Psi, seed: int) -> NDArray[np.bool_]:
     """Coordinates that bend prior × quadratic along others, (P,)."""
     none = np.zeros(seen(np.zeros((1, prior.n_params))).shape[1])
     bending = find_bending(PriorTimesQuadratic(prior, seen, none, none, np.diag(none)), seed)

@@ -27,6 +27,7 @@ from stancoreset.engines import (
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.fit.all_rows import are_few, stand_for_themselves
 from stancoreset.fit.collapsing import collapsed_reference, quadratic_of_likelihood
+from stancoreset.fit.integrating import integrated_reference
 from stancoreset.limits import NOISE
 from stancoreset.policy import Policy
 from stancoreset.posterior.arviz import worst_rhat
@@ -80,12 +81,18 @@ class ReferenceIteration:
     count: int
     policy: Policy
 
-    def find(self, fit: Callable[[], Reference], *, collapses: bool) -> Reference:
+    def find(self, fit: Callable[[], Reference], *, collapses: bool, integrates: bool) -> Reference:
         """Draws of prior × quadratic, or the reference that `fit` makes, with the reason why not.
 
-        `collapses` says whether the collapsed sampler may make them before `fit` is called.
+        `collapses` says whether the collapsed sampler may make them before `fit` is called, and
+        `integrates` whether they may be draws of the posterior itself, to which no rows belong.
         """
         reason = ""
+        if integrates and self._may_integrate:
+            try:
+                return integrated_reference(*self._collapsing, self.nuts)
+            except StancoresetError as error:
+                _log.debug("no units are integrated out: %s", _clause(error))
         if collapses and self.may_collapse:
             try:
                 return collapsed_reference(*self._collapsing)
@@ -127,6 +134,16 @@ class ReferenceIteration:
         the posterior, and for effects that are parameters themselves, where there is none.
         """
         return self.session.likelihood is not self.session or self._are_scaled
+
+    @property
+    def _may_integrate(self) -> bool:
+        """Whether rows are in this process, and no generalised linear model.
+
+        Such a model's likelihood is nearly quadratic in all that its rows see.
+        """
+        if self.full.passes.stored is not None or not self.session.in_process:
+            return False
+        return self.session.seen_data(self.checked).glm is None
 
     @property
     def _collapsing(self) -> tuple[Session, StanData, FullData, int, int, Policy]:

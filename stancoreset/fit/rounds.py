@@ -189,7 +189,7 @@ class Rounds:
             laplace=reference_container(pipeline.session, best.reference, full, pipeline.labels),
             timings=pipeline.stages.seconds,
             settings=asked.settings(),
-            provenance=pipeline.provenance,
+            provenance=self._provenance(best),
             passes={**full.passes.as_dict(), **_of_nuts(best)},
             data=None
             if best.coreset is None
@@ -210,6 +210,11 @@ class Rounds:
         else:
             pipeline.stages.rest()
         return fit
+
+    def _provenance(self, best: Attempt) -> dict[str, Any]:
+        """The provenance of the fit, with the variable that counts rows if no coreset knows it."""
+        known = dict(self.pipeline.provenance)
+        return known if best.coreset else {**known, "obs": self.pipeline.session.program.obs}
 
     def _evidence(self, best: Attempt, full: FullData) -> Evidence | None:
         """The evidence, if the plan has a reference or a method that is made for it."""
@@ -375,7 +380,7 @@ class Rounds:
 
     def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
         plan = self.pipeline.plan
-        if not plan.refines:
+        if not plan.refines or attempts[-1].reference.is_integrated:
             return None
         rounds = [a.round for a in attempts]
         if plan.is_gaussian:

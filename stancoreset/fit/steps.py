@@ -18,6 +18,7 @@ from stancoreset.fit.all_rows import all_rows, stand_for_themselves
 from stancoreset.fit.controlled import ControlledSelection, require_equal
 from stancoreset.fit.forecast import advise_all_rows, foresee_all_rows, foresee_chains
 from stancoreset.fit.in_the_loop import draws_of
+from stancoreset.fit.integrating import integrated_draws
 from stancoreset.fit.iterating import ReferenceIteration
 from stancoreset.fit.lengths import length_ratio
 from stancoreset.fit.plan import is_in_the_loop
@@ -37,6 +38,7 @@ from stancoreset.program import (
     Certifier,
     LikelihoodView,
     PreviousChains,
+    as_sampled,
     draw_gaussian,
     in_likelihood_coordinates,
     require_one_to_one,
@@ -92,7 +94,8 @@ class Pipeline(Setup):
                 reference = like.reference if like else self.reference(full)
             self._keep("reference", reference)
         # Draws of a Gaussian belong to no coreset.
-        completes = not self.plan.is_gaussian or reference.is_collapsed
+        gaussian = self.plan.is_gaussian and not reference.is_collapsed
+        completes = not gaussian and not reference.is_integrated
         coreset = folder.found("coreset") if completes else None
         if completes and coreset is None:
             coreset = like.coreset if like else self._described(here.coreset(full, reference))
@@ -100,7 +103,7 @@ class Pipeline(Setup):
         judge = Certifier(self.session, self.checked, coreset, (reference, *self.earlier))
         posterior, native = folder.found("posterior"), None
         if posterior is None:
-            if self.plan.is_gaussian:
+            if self.plan.is_gaussian or reference.is_integrated:
                 result = self.draw(full, reference, coreset)
             else:
                 assert coreset is not None
@@ -178,7 +181,8 @@ class Pipeline(Setup):
             )
             if plan.is_gaussian:
                 return iteration.find_without_chains(fit)
-            return iteration.find(fit, collapses=plan.reference == "laplace")
+            laplace = plan.reference == "laplace"
+            return iteration.find(fit, collapses=laplace, integrates=laplace and plan.searches)
 
     def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
         """Draws of a coreset posterior, with its density."""
@@ -279,10 +283,14 @@ class Pipeline(Setup):
         return replace(coreset, columns={**places, **columns})
 
     def draw(self, full: FullData, reference: Reference, coreset: Coreset | None) -> SampleResult:
-        """Draw as many as NUTS would: from a quadratic's posterior, or the reference's Gaussian."""
+        """Draw as many as NUTS would: from a quadratic's posterior, or the reference itself."""
         if coreset is not None:
             return sample_independently(self, full, reference, coreset)
         with self.stages("sample"):
+            if reference.is_integrated:
+                started = time.perf_counter()
+                draws = integrated_draws(reference, self.plan.nuts)
+                return as_sampled(self.session, self.checked, draws, self.plan.seed, started)
             return draw_gaussian(
                 self.session, self.checked, reference, self.plan.nuts, self.plan.seed
             )

@@ -33,6 +33,11 @@ from stancoreset.program.identities import (
 )
 from stancoreset.program.impossible import impossible_rows
 from stancoreset.program.improper import require_known
+from stancoreset.program.integrated import (
+    IntegratedPosterior,
+    integrated_density,
+    integrated_posterior,
+)
 from stancoreset.program.likelihood_view import (
     LikelihoodView,
     held_once,
@@ -72,6 +77,7 @@ from stancoreset.program.session import (
     Data,
     Session,
 )
+from stancoreset.program.without_rows import Psi, without_rows
 from stancoreset.program.words import describe_observation, describe_seen
 
 __all__ = [
@@ -83,9 +89,11 @@ __all__ = [
     "Certifier",
     "Data",
     "Identity",
+    "IntegratedPosterior",
     "LikelihoodView",
     "PassesName",
     "PreviousChains",
+    "Psi",
     "RowFreeProgram",
     "SecondEngine",
     "Session",
@@ -107,6 +115,8 @@ __all__ = [
     "identity_table",
     "impossible_rows",
     "in_likelihood_coordinates",
+    "integrated_density",
+    "integrated_posterior",
     "iter_log_lik_blocks",
     "known_quantities",
     "labels_of_draws",
@@ -128,5 +138,6 @@ __all__ = [
     "unconstrain_all",
     "unconstrained_draws",
     "with_quantities",
+    "without_rows",
     "without_weighted_rows",
 ]

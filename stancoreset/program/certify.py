@@ -29,6 +29,7 @@ from stancoreset.posterior import (
 )
 from stancoreset.program.draws import make_canonical, parameter_draws, take_spaced_draws
 from stancoreset.program.group_sums import left_by_groups
+from stancoreset.program.integrated import integrated_density
 from stancoreset.program.session import Session
 from stancoreset.reference import Reference
 from stancoreset.rows import TOLERANCE
@@ -186,6 +187,8 @@ class Certifier:
         None if their weights stay unusable, or if the draws have diverged or missed a part of the
         full posterior, which no map can repair.
         """
+        if self.coreset is None and self.references[0].is_integrated:
+            return None
         density = self.session.witnessed(self.checked)
         draws, _ = take_spaced_draws(self.session, self.checked, posterior, certificate.n_draws)
         proposal = self._log_density(draws)
@@ -240,6 +243,8 @@ class Certifier:
 
     def _log_density(self, draws: Float) -> Float:
         """Log density of the approximate posterior, up to a constant: (S, P) → (S,)."""
+        if self.coreset is None and self.references[0].is_integrated:
+            return integrated_density(self.session, self.checked, self.references[0], draws)
         if self.coreset is None:
             return self.references[0].gaussian.log_density(draws)
         with self.session.bind(self.checked, self.coreset) as bound:
@@ -255,9 +260,9 @@ class Certifier:
     def _at_the_reference(self) -> tuple[Float, Float] | None:
         """Log density ratios and log importance weights of the draws that rows were matched at.
 
-        See `unseen_mass`; None without a reference.
+        See `unseen_mass`; None without a reference, and of one whose draws are the posterior's.
         """
-        if not self.references:
+        if not self.references or self.references[0].is_integrated:
             return None
         reference = self.references[0]
         ratio = reference.log_p - self._log_density(reference.draws)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import (
+    INTEGRATED,
     ITERATED,
     GaussianFit,
     Reference,
@@ -23,12 +24,14 @@ from stancoreset.reference.collapsed import (
     CollapsedDraws,
     Conditional,
     PriorTimesQuadratic,
+    WeightedDraws,
     find_bending,
     find_conditionally_gaussian,
     sample_collapsed,
 )
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
+from stancoreset.reference.integrated import IntegratedLikelihood, find_units
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
@@ -36,6 +39,7 @@ from stancoreset.reference.small_copy import small_size
 from stancoreset.reference.summits import in_dimensions, start_seed
 
 __all__ = [
+    "INTEGRATED",
     "ITERATED",
     "METHODS",
     "MOST_HYPERPARAMETERS",
@@ -43,9 +47,11 @@ __all__ = [
     "Conditional",
     "Expectation",
     "GaussianFit",
+    "IntegratedLikelihood",
     "PriorTimesQuadratic",
     "Reference",
     "ReferenceName",
+    "WeightedDraws",
     "ascend",
     "ascend_bound",
     "at_draws",
@@ -54,6 +60,7 @@ __all__ = [
     "extended",
     "find_bending",
     "find_conditionally_gaussian",
+    "find_units",
     "finite_log_likelihood",
     "fit_reference",
     "from_rows",

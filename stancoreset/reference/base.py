@@ -97,12 +97,15 @@ def _log_det(factor: AnyMatrix) -> float:
 
 #: The method of references that consist of draws of prior times quadratic.
 ITERATED = "settled"  # the word of folders and reports
+#: The method of draws of the posterior, with one parameter of each unit integrated out.
+INTEGRATED = "integrated"
 # Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
     "gaussian_vi": "Gaussian variational fit",
     "double_loop": "double-loop fit",
     ITERATED: "prior × quadratic approximation",
+    INTEGRATED: "posterior integrated over units",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
     "advi": "ADVI",
@@ -119,8 +122,10 @@ class Reference:
     Attributes
     ----------
     method : str
-        A key of ``stancoreset.reference.methods.METHODS``, ``"draws"``, or ``"settled"`` for
-        draws from prior times quadratic (`stancoreset.fit.iterating`).
+        A key of ``stancoreset.reference.methods.METHODS``, ``"draws"``, ``"settled"`` for draws
+        from prior times quadratic (`stancoreset.fit.iterating`), or ``"integrated"`` for draws of
+        the posterior with one parameter of each unit integrated out
+        (`stancoreset.fit.integrating`).
     draws : ndarray, shape (S, P)
         Draws on which the projection is built.
     param_names : tuple of str
@@ -178,6 +183,11 @@ class Reference:
     def is_collapsed(self) -> bool:
         """Whether the draws are independent ones of prior times quadratic."""
         return self.method == ITERATED and not self.by_chains
+
+    @property
+    def is_integrated(self) -> bool:
+        """Whether the draws are the posterior's, with one parameter of each unit integrated out."""
+        return self.method == INTEGRATED
 
     @property
     def label(self) -> str:

@@ -132,10 +132,13 @@ class CoresetFit:
             If the fit has none, because its draws are those of a Gaussian.
         """
         if self.selected is None:
-            raise NoCoresetError(
-                'this fit has no coreset, because method="gaussian" selects no rows; fit without '
-                "this method to get one"
-            )
+            why = 'method="gaussian" selects no rows; fit without this method to get one'
+            if self.reference.is_integrated:
+                why = (
+                    "one parameter of each unit was integrated out of all rows; give size= to get "
+                    "weighted rows"
+                )
+            raise NoCoresetError(f"this fit has no coreset, because {why}")
         return self.selected
 
     @property
@@ -145,6 +148,8 @@ class CoresetFit:
             return self.selected.made_of
         named = self.provenance.get("observations")  # cells, segments, …
         rows = named or f"{self.provenance['n_obs']:,} rows"
+        if self.reference.is_integrated:
+            return f"{rows}, with one parameter of each unit integrated out"
         return f"draws of a {self.reference.label} of {rows}"
 
     @property
@@ -169,7 +174,9 @@ class CoresetFit:
     @property
     def posteriors(self) -> dict[str, Any]:
         """The fit and its reference's draws by name, for comparisons and plots."""
-        own = "coreset" if self.selected is not None else "weighted Gaussian"
+        own = "weighted Gaussian" if self.selected is None else "coreset"
+        if self.reference.is_integrated:
+            return {"posterior": self}
         return {own: self, self.reference.name: self.laplace}
 
     def plot(self, **options: Any) -> NDArray[Any]:

@@ -214,8 +214,9 @@ def _card(fit: Reported, image: str = "") -> str:
 
 
 def _title(fit: Reported) -> str:
-    what = "Gaussian" if fit.selected is None else "Coreset"
-    return f"{what} posterior of {fit.provenance.get('program', 'a Stan program')}"
+    what = "Gaussian posterior" if fit.selected is None else "Coreset posterior"
+    what = "Posterior" if fit.reference.is_integrated else what
+    return f"{what} of {fit.provenance.get('program', 'a Stan program')}"
 
 
 def _facts(fit: Reported) -> list[tuple[str, str]]:
@@ -277,6 +278,8 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
 
 def _enough(fit: Reported) -> Sequence[str]:
     """Whether draws of a Gaussian are enough: instead of rows, or where there are none."""
+    if fit.reference.is_integrated:
+        return []
     if fit.selected is None and fit.certificate.verdict == "rejected":
         return [
             "",
@@ -299,7 +302,8 @@ def _files(fit: Reported) -> dict[str, str]:
     if fit.selected is not None:
         return FILES
     about = {name: text for name, text in FILES.items() if name not in _OF_ROWS}
-    return {**about, "posterior.nc": "draws of the Gaussian, for `arviz.from_netcdf`"}
+    of = "posterior" if fit.reference.is_integrated else "Gaussian"
+    return {**about, "posterior.nc": f"draws of the {of}, for `arviz.from_netcdf`"}
 
 
 def _rounds(fit: Reported) -> Sequence[str]:

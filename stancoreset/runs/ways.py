@@ -6,6 +6,7 @@
     Laplace fit              │   rows for all parameters     ┘
     unsettled reference      ┘
     all rows ──────────────────▶ all rows ─────────────────────▶ weights
+    integrals ─────────────────▶ no rows ──────────────────────▶ weights
 
 Draws are NUTS' on the coreset. Where the collapsed sampler found the quadratic, its independent
 draws take their place if chains diverge, disagree or would have to be longer.
@@ -20,11 +21,11 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 from stancoreset.posterior import Certificate
-from stancoreset.reference import ITERATED, Reference
+from stancoreset.reference import INTEGRATED, ITERATED, Reference
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 ReferenceKind: TypeAlias = Literal[
-    "collapsed sampler", "NUTS", "Laplace fit", "unsettled reference", "all rows"
+    "collapsed sampler", "integrals", "NUTS", "Laplace fit", "unsettled reference", "all rows"
 ]
 RowsKind: TypeAlias = Literal[
     "quadratic only", "rows for each group", "rows for all parameters", "all rows", "no rows"
@@ -61,8 +62,8 @@ class Way:
 
 def _is_possible(way: Way) -> bool:
     """Whether a default fit can go this way."""
-    if way.rows == "no rows":  # method="gaussian"
-        return False
+    if way.rows == "no rows" or way.reference == "integrals":  # else method="gaussian"
+        return (way.rows, way.reference, way.verdict) == ("no rows", "integrals", "weights")
     if "all rows" in (way.reference, way.rows):
         return way.reference == way.rows == "all rows" and way.verdict == "weights"
     if way.reference == "Laplace fit":
@@ -104,6 +105,8 @@ def kind_of_reference(reference: Reference, coreset: Coreset | None = None) -> R
         return "all rows"
     if reference.method == ITERATED:
         return "collapsed sampler" if reference.is_collapsed else "NUTS"
+    if reference.method == INTEGRATED:
+        return "integrals"
     if reference.unsettled:
         return "unsettled reference"
     return "Laplace fit" if reference.method == "laplace" else reference.label

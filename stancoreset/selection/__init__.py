@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from stancoreset.selection.control_variates import (
     LEAST_CURVATURE,
+    UNBOUNDED,
     ControlVariate,
     control_variate,
     stable_share,
@@ -49,6 +50,7 @@ __all__ = [
     "MAX_CANDIDATES",
     "PAIRS",
     "QUADRATIC_ONLY",
+    "UNBOUNDED",
     "AllRows",
     "ControlVariate",
     "Coreset",

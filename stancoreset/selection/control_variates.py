@@ -59,8 +59,8 @@ from stancoreset.selection.expansion import Expansion
 #: Least eigenvalue of R, in units of the posterior's precision, at which the corrected density
 #: keeps its mass: far from ψ₀ the rows' curvature fades, R's does not.
 LEAST_CURVATURE = -1.0
-# Width at which a direction is quadratic to machine precision.
-_UNBOUNDED = float(round(1 / NOISE))
+#: Width at which a direction is quadratic to machine precision.
+UNBOUNDED = float(round(1 / NOISE))
 _NAMES = ("param_names", "left_out")
 # Names of an arrow's parts in files.
 _ARROW, _PARTS = "arrow_", ("shared", "cross", "pairs", "values")
@@ -252,7 +252,7 @@ def control_variate(
         param_names=expansion.param_names,
         gradient=expansion.gradient - gradient,
         scale=scale,
-        width=np.where(values < 0, width, _UNBOUNDED),
+        width=np.where(values < 0, width, UNBOUNDED),
         offset=np.zeros(len(values)),
         left_out=left_out,
         **parts,
@@ -424,7 +424,7 @@ def sum_of_controls(controls: Sequence[ControlVariate], centre: Float) -> Contro
         axes, values, *_ = _diagonal(curvature, np.diag(scale))
     else:
         diagonal, axes, values, *_ = _diagonal_and_axes(curvature, scale)
-    parts = [(axes, values, np.full_like(values, _UNBOUNDED), np.zeros_like(values)), *bent]
+    parts = [(axes, values, np.full_like(values, UNBOUNDED), np.zeros_like(values)), *bent]
     axes, values, width, offset = (np.concatenate(list(part)) for part in zip(*parts, strict=True))
     return replace(
         first,

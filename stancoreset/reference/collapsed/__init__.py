@@ -21,6 +21,7 @@ from stancoreset.reference.collapsed.block import (
 )
 from stancoreset.reference.collapsed.conditional import Conditional
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
+from stancoreset.reference.collapsed.mixture import WeightedDraws
 from stancoreset.reference.collapsed.sampler import CollapsedDraws, sample_collapsed
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "CollapsedDraws",
     "Conditional",
     "PriorTimesQuadratic",
+    "WeightedDraws",
     "find_bending",
     "find_conditionally_gaussian",
     "sample_collapsed",

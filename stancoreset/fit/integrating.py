@@ -1,0 +1,360 @@
+"""Draws of the posterior with one parameter of each unit integrated out, as of a test's persons.
+
+A product of an item's slope and a person's ability is not Gaussian given a few parameters, and
+thousands of abilities leave importance weights of all parameters together useless. Given the items
+persons are independent, each with one parameter, so that ℓ(ψ_h), the log likelihood without them,
+is exact:
+
+    mode of ℓ → quadratic Q of ℓ in ψ_h → h by NUTS from prior × Q → weights exp(ℓ − Q) → u given h
+
+The program's density without rows contains π(h) exactly. Where the weights of h are uneven, the
+quadratic is mended by least squares at the draws, which are those of prior × quadratic, and h is
+drawn again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from stancoreset.engines import NUTS, Float, StanData, climb
+from stancoreset.errors import ReferenceFitError
+from stancoreset.policy import Policy
+from stancoreset.posterior import KHAT_USABLE
+from stancoreset.posterior.arviz import worst_rhat
+from stancoreset.program import (
+    IntegratedPosterior,
+    RowFreeProgram,
+    Session,
+    held_once,
+    integrated_posterior,
+)
+from stancoreset.reference import (
+    INTEGRATED,
+    Reference,
+    WeightedDraws,
+    finite_log_likelihood,
+    in_use,
+    reference_from_evaluated,
+    require_usable,
+    start_seed,
+)
+from stancoreset.rows import FullData
+from stancoreset.selection import UNBOUNDED, ControlVariate
+
+_log = logging.getLogger(__name__)
+
+# Largest slope at the end of a climb, and its iterations between corrections of the places.
+_SLOPE, _STEPS = 1.0, 50
+# Width of the ridge that holds a climb near what the prior says, and at least.
+_RIDGE = 3.0
+# Steps of differences, as a share of that width.
+_SMALL = 0.003
+# Draws of units in climbs that only look for the highest mode.
+_ROUGH = {"strata": 4}
+# Draws for each number of the least squares that mend a quadratic.
+_DRAWS_EACH = 4
+# Draws of the posterior that share an h, on average and at most before one is repeated.
+_SHARED = 4
+# Further draws of h, for weights that are less even than the first ones seem.
+_MARGIN = 1.5
+
+
+@dataclass(frozen=True)
+class _Quadratic:
+    """Q(ψ_h) = gᵀδ − ½ δᵀAδ with δ = ψ_h − centre, and A without negative eigenvalues."""
+
+    centre: Float = field(repr=False)
+    gradient: Float = field(repr=False)
+    curvature: Float = field(repr=False)
+
+    @classmethod
+    def of(cls, centre: Float, gradient: Float, curvature: Float) -> _Quadratic:
+        values, vectors = eigh(0.5 * (curvature + curvature.T))
+        return cls(centre, gradient, (vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+    def value(self, psi_h: Float) -> Float:
+        """Q at (S, p_h) → (S,)."""
+        away = psi_h - self.centre
+        return np.asarray(away @ self.gradient - 0.5 * np.sum((away @ self.curvature) * away, 1))
+
+    def mended(self, psi_h: Float, left: Float) -> _Quadratic:
+        """Q and least squares of what it leaves, along every coordinate and its square."""
+        away = psi_h - self.centre
+        sd = np.maximum(away.std(axis=0), np.finfo(float).tiny)
+        z = away / sd
+        functions = np.hstack([np.ones((len(z), 1)), z, z**2])
+        along, bent = np.split(np.linalg.lstsq(functions, left)[0][1:], 2)
+        curvature = self.curvature - np.diag(2.0 * bent / sd**2)
+        return self.of(self.centre, self.gradient + along / sd, curvature)
+
+    def control(self, names: tuple[str, ...], columns: np.ndarray, psi: Float) -> ControlVariate:
+        """Q as data of the program, whose rows see ψ (p,) by these names."""
+        values, vectors = eigh(self.curvature)
+        axes, gradient, centre = np.zeros((len(values), len(psi))), np.zeros(len(psi)), psi.copy()
+        axes[:, columns], gradient[columns], centre[columns] = vectors.T, self.gradient, self.centre
+        return ControlVariate(
+            centre=centre,
+            columns=np.arange(len(psi)),
+            param_names=names,
+            gradient=gradient,
+            scale=np.ones(len(psi)),
+            axes=axes,
+            curvature=values,
+            width=np.full(len(values), UNBOUNDED),
+            offset=np.zeros(len(values)),
+            diagonal=np.zeros(len(psi)),
+            least_eigenvalue=0.0,
+        )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What all turns share."""
+
+    session: Session
+    checked: StanData = field(repr=False)
+    full: FullData
+    nuts: NUTS
+    seed: int
+    policy: Policy
+
+    def draw(
+        self,
+        posterior: IntegratedPosterior,
+        quadratic: _Quadratic,
+        near: Float | None,
+        count: int = 0,
+    ) -> tuple[Float, float]:
+        """Draws (S, P) of prior × quadratic, whose u are the prior's, and R̂ of the others.
+
+        They are at least `count`, and those of a turn.
+        """
+        likelihood = posterior.likelihood
+        control = quadratic.control(likelihood.rows.param_names, likelihood.columns, likelihood.psi)
+        chains = max(2, self.nuts.chains)
+        length = math.ceil(max(count, self.policy.reference_draws) / chains)
+        nuts = NUTS(
+            chains=chains,
+            iter_warmup=self.policy.turn_warmup,
+            iter_sampling=length,
+            max_treedepth=min(self.policy.turn_depth + 1, self.nuts.max_treedepth),
+            parallel_chains=self.nuts.parallel_chains,
+        )
+        inits = np.zeros((chains, self.full.n_params)) if near is None else near[-chains:]
+        found = RowFreeProgram(self.session, self.checked).sample(
+            control, nuts, start_seed(self.seed, self.full.n_obs + length), inits, near
+        )
+        rhat = worst_rhat({"h": found.unconstrained[:, :, ~posterior.inner]})
+        order = np.random.default_rng([self.seed, 131]).permutation(chains * nuts.draws)
+        return found.unconstrained.reshape(len(order), -1)[order], rhat
+
+
+def integrated_reference(
+    session: Session,
+    checked: StanData,
+    full: FullData,
+    count: int,
+    seed: int,
+    policy: Policy,
+    nuts: NUTS,
+) -> Reference:
+    """Draw from the posterior with one parameter of each unit integrated out.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    count : int
+        Least number of draws that are evaluated on all rows.
+    seed : int
+    policy : Policy
+    nuts : NUTS
+        Chains and draws that are asked for.
+
+    Returns
+    -------
+    Reference
+        As many draws as NUTS would make; those of one h are told by their equal values.
+
+    Raises
+    ------
+    StancoresetError
+        If no parameter can be integrated out, the likelihood has several modes, or importance
+        weights of the others cannot be trusted.
+    """
+    search = _Search(session, checked, full, nuts, seed, policy)
+    with integrated_posterior(session, checked, seed) as found:
+        posterior, quadratic = _at_highest(search, found)
+        before, near = np.inf, None
+        while True:
+            draws, rhat = search.draw(posterior, quadratic, near)
+            psi_h = posterior.psi_h(draws)
+            left = _left(posterior, quadratic, psi_h[: policy.looked_at])
+            gap = float(np.std(left))
+            _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, gap)
+            if gap <= policy.mendable or not gap <= policy.improvement * before:
+                break
+            some = slice(0, _DRAWS_EACH * (1 + 2 * psi_h.shape[1]))
+            more = _left(posterior, quadratic, psi_h[len(left) : some.stop])
+            quadratic = quadratic.mended(psi_h[some], np.concatenate([left, more]))
+            before, near = gap, draws
+        if not (gap <= policy.mendable and rhat <= policy.chains_agree):
+            raise ReferenceFitError(
+                f"prior times the quadratic of the likelihood without {posterior.name} leaves "
+                f"weights of {gap:.3g} nats, expected at most {policy.mendable:g}, and its chains "
+                f"have R̂ {rhat:.3g}, expected at most {policy.chains_agree:g}"
+            )
+        rows = _completed(search, posterior, quadratic, draws, left)
+        require_usable(rows, full.param_names, "draws of the integrated posterior")
+        evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
+        log_q = posterior.log_density(rows[evaluated])
+    return replace(_reference(search, rows, evaluated), log_q=log_q)
+
+
+def integrated_draws(reference: Reference, nuts: NUTS) -> Float:
+    """The draws of an integrated reference as chains, (chains, draws, P).
+
+    Those that share an h follow each other: the autocorrelation shows what they are worth.
+    """
+    assert reference.spare is not None
+    count = len(reference.draws) + len(reference.spare)
+    rows = np.empty((count, reference.draws.shape[1]))
+    evaluated = _spaced(count, len(reference.draws))
+    rows[evaluated], rows[~evaluated] = reference.draws, reference.spare
+    return rows.reshape(nuts.chains, nuts.draws, -1)
+
+
+def _spaced(count: int, some: int) -> NDArray[np.bool_]:
+    """Evenly spaced ones of so many draws, (count,)."""
+    chosen = np.zeros(count, dtype=bool)
+    chosen[np.linspace(0, count - 1, some).round().astype(int)] = True
+    return chosen
+
+
+def _left(posterior: IntegratedPosterior, quadratic: _Quadratic, psi_h: Float) -> Float:
+    """ℓ − Q at (S, p_h) → (S,), up to a constant."""
+    likelihood = posterior.likelihood
+    exact = [likelihood.given(one).log_marginal for one in psi_h]
+    return np.array(exact) - quadratic.value(psi_h)
+
+
+def _completed(
+    search: _Search,
+    posterior: IntegratedPosterior,
+    quadratic: _Quadratic,
+    draws: Float,
+    left: Float,
+) -> Float:
+    """Draws (S, P) of the posterior: h by weights of prior × quadratic's draws, u given h.
+
+    As many h are evaluated as their weights make worth enough draws.
+    """
+    likelihood, nuts, inner = posterior.likelihood, search.nuts, posterior.inner
+    rng = np.random.default_rng([search.seed, 137])
+    count = nuts.chains * nuts.draws
+    wanted = count // _SHARED
+    weighted = WeightedDraws(draws[: len(left)], left)
+    most = math.ceil(_MARGIN * wanted * len(left) / weighted.ess)
+    if most > len(draws):
+        draws, _ = search.draw(posterior, quadratic, draws, most)
+    left, units = np.empty(0), np.empty((0, _SHARED, int(inner.sum())))
+    while len(left) < len(draws) and (not len(left) or weighted.ess < wanted):
+        needed = math.ceil(wanted * len(weighted.points) / weighted.ess)
+        psi_h = posterior.psi_h(draws[len(left) : max(needed, len(left) + search.policy.looked_at)])
+        values, found = np.empty(len(psi_h)), np.empty((len(psi_h), *units.shape[1:]))
+        for k, one in enumerate(psi_h):
+            given = likelihood.given(one)
+            values[k] = given.log_marginal - quadratic.value(one[None])[0]
+            found[k] = likelihood.draw(given, rng.random(found.shape[1:]))
+        left, units = np.concatenate([left, values]), np.concatenate([units, found])
+        weighted = WeightedDraws(draws[: len(left)], left)
+        _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(left), weighted.khat)
+    least = wanted // 2
+    if not (weighted.khat <= KHAT_USABLE and weighted.ess >= least):
+        raise ReferenceFitError(
+            f"importance weights of {int(np.sum(~inner))} parameters have k̂ {weighted.khat:.2f} "
+            f"and an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and "
+            f"at least {least}"
+        )
+    which = weighted.resample(count, rng)
+    _, first, nth = np.unique(which, return_index=True, return_inverse=True)
+    rows = draws[which]
+    rows[:, inner] = (
+        likelihood.point[inner] + units[which, (np.arange(count) - first[nth]) % _SHARED]
+    )
+    return rows
+
+
+def _reference(search: _Search, rows: Float, evaluated: NDArray[np.bool_]) -> Reference:
+    """The reference of draws (S, P), some of which are evaluated on all rows."""
+    session, full, seed = search.session, search.full, search.seed
+    some, whole = rows[evaluated], session.seen_data(search.checked)
+    known = finite_log_likelihood(whole, session.seen(search.checked, some))
+    known = known - held_once(session, search.checked, full, whole, some, known)
+    in_order = np.concatenate([some, rows[~evaluated]])
+    return reference_from_evaluated(full, in_order, known, INTEGRATED, seed)
+
+
+def _at_highest(
+    search: _Search, posterior: IntegratedPosterior
+) -> tuple[IntegratedPosterior, _Quadratic]:
+    """The quadratic of ℓ where it is highest near what the prior says of ψ_h.
+
+    The places of integrands are moved there.
+
+    Raises
+    ------
+    ReferenceFitError
+        If ℓ is as high elsewhere.
+    """
+    policy, rng = search.policy, np.random.default_rng([search.seed, 149])
+    points = rng.uniform(-2.0, 2.0, (policy.looked_at, search.full.n_params))
+    psi_h = search.session.require_finite(search.checked, posterior.seen(points))
+    psi_h = psi_h[:, posterior.likelihood.columns]
+    centre, width = np.median(psi_h, axis=0), _RIDGE * np.maximum(1.0, psi_h.std(axis=0))
+
+    def climbed(
+        here: IntegratedPosterior, start: Float
+    ) -> tuple[IntegratedPosterior, Float, float]:
+        here, top = here.around(start), start
+        for _ in range(policy.turns):
+            likelihood = here.likelihood
+
+            def density(psi_h: Float) -> tuple[float, Float]:
+                value, slope = likelihood.log_marginal(psi_h)  # noqa: B023
+                away = (psi_h - centre) / width
+                return value - 0.5 * float(away @ away), slope - away / width
+
+            found = climb(density, top, slope=_SLOPE, max_iter=_STEPS)
+            top, here = found.theta, here.around(found.theta)
+            if found.evaluations <= 3:  # the places were right already
+                break
+        return here, top, found.value
+
+    rough = replace(posterior, likelihood=replace(posterior.likelihood, **_ROUGH))
+    ends = [climbed(rough, start) for start in (centre, *psi_h[: policy.climbs])]
+    lower = max(value for _, _, value in ends) - np.array([value for _, _, value in ends])
+    here, top, _ = climbed(posterior, ends[int(np.argmin(lower))][1])
+    quadratic = _expanded(here, top, _SMALL * width)
+    away = np.stack([end for _, end, _ in ends]) - top
+    expected = 0.5 * np.sum((away / width) ** 2, axis=1) - quadratic.value(top + away)
+    _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
+    apart = policy.mode_height
+    if np.any((lower <= 2 * apart) & (expected > lower + apart)):
+        raise ReferenceFitError(f"the likelihood without {here.name} has several modes")
+    return here, quadratic
+
+
+def _expanded(posterior: IntegratedPosterior, psi_h: Float, step: Float) -> _Quadratic:
+    """Q around ψ_h by differences of gradients over steps (p_h,)."""
+    gradient = [posterior.likelihood.log_marginal(one)[1] for one in psi_h + np.diag(step)]
+    here = posterior.likelihood.log_marginal(psi_h)[1]
+    return _Quadratic.of(psi_h, here, (here - np.array(gradient)) / step[:, None])

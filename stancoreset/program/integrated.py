@@ -1,0 +1,107 @@
+"""The posterior with one parameter of each unit integrated out, and put back.
+
+    p(h, u | y) ∝ π(h) exp ℓ(ψ(h)) p(u | ψ(h), y),
+
+with ℓ the log likelihood without u. It equals the posterior's density itself but for the error of
+integrals over a line, so that the author's program on all rows witnesses both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import BoundModel, Float, StanData
+from stancoreset.errors import ReferenceFitError
+from stancoreset.program.session import Session
+from stancoreset.program.without_rows import Psi, without_rows
+from stancoreset.reference import IntegratedLikelihood, Reference, find_units
+
+# Corrections of the places at which integrands are evaluated.
+_CORRECTIONS = 3
+
+
+@dataclass(frozen=True)
+class IntegratedPosterior:
+    """Prior, ψ, and the likelihood as a function of ψ_h.
+
+    Attributes
+    ----------
+    prior : BoundModel
+    seen : callable
+        ψ, unconstrained draws (S, P) → (S, p).
+    likelihood : IntegratedLikelihood
+    """
+
+    prior: BoundModel
+    seen: Psi = field(repr=False)
+    likelihood: IntegratedLikelihood
+
+    @property
+    def name(self) -> str:
+        """The parameter that is integrated out."""
+        return self.likelihood.units.name
+
+    @property
+    def inner(self) -> NDArray[np.bool_]:
+        """The coordinates u, (P,)."""
+        return self.likelihood.units.inner
+
+    def around(self, psi_h: Float) -> IntegratedPosterior:
+        """This posterior with integrands evaluated where their mass is, given ψ_h (p_h,)."""
+        likelihood = self.likelihood
+        for _ in range(_CORRECTIONS):
+            likelihood = likelihood.moved(psi_h, *likelihood.moments(likelihood.given(psi_h)))
+        return replace(self, likelihood=likelihood)
+
+    def psi_h(self, draws: Float) -> Float:
+        """ψ_h at unconstrained draws, (S, P) → (S, p_h)."""
+        return self.seen(draws)[:, self.likelihood.columns]
+
+    def log_density(self, draws: Float) -> Float:
+        """Log density at unconstrained draws, up to a constant: (S, P) → (S,)."""
+        likelihood, inner = self.likelihood, self.inner
+        of_h = draws.copy()
+        of_h[:, inner] = likelihood.point[inner]  # π(u) has no h
+        value = self.prior.log_density(of_h)
+        for k, psi_h in enumerate(self.psi_h(draws)):
+            given = likelihood.given(psi_h)
+            away = draws[k, inner] - likelihood.point[inner]
+            value[k] += given.log_marginal + likelihood.log_conditional(given, away[None])[0]
+        return value
+
+
+@contextmanager
+def integrated_posterior(
+    session: Session, checked: StanData, seed: int
+) -> Iterator[IntegratedPosterior]:
+    """Find the units of a program, and bind what the integrals need.
+
+    Raises
+    ------
+    ReferenceFitError
+        If no parameter can be integrated out for each unit by itself.
+    """
+    with without_rows(session, checked) as (prior, seen):
+        rows = session.seen_data(checked)
+        units = find_units(prior, seen, rows, seed)
+        if units is None:
+            raise ReferenceFitError("no parameter can be integrated out for each unit by itself")
+        point = np.zeros(prior.n_params)
+        sd = np.ones(int(units.inner.sum()))
+        psi = session.require_finite(checked, seen(point[None]))[0]
+        likelihood = IntegratedLikelihood(rows, prior, units, point, psi, sd, seed)
+        yield IntegratedPosterior(prior, seen, likelihood)
+
+
+def integrated_density(
+    session: Session, checked: StanData, reference: Reference, draws: Float
+) -> Float:
+    """Log density from which an integrated reference was drawn, at draws, (S, P) → (S,)."""
+    with integrated_posterior(session, checked, reference.seed) as posterior:
+        centre = posterior.psi_h(reference.draws).mean(axis=0)
+        return posterior.around(centre).log_density(draws)

@@ -1,0 +1,223 @@
+"""ℓ(ψ_h), the log likelihood with u integrated out, its gradient, and draws of u given ψ_h.
+
+With q places x_k = m_j + s_j t_k of every unit j, t_k the Chebyshev nodes of an interval of some
+standard deviations, the program's gradient gives D_jk = ∂ log [π(u_j) p(y_j | ψ_h, u_j)] at
+u_j = x_k for all j at once. The polynomial through D_j1 … D_jq is integrated exactly,
+
+    F_j(u) = ∫_{m_j}^u D_j,      ℓ(ψ_h) = L(ψ_h, m) + log π(m) + Σ_j log ∫ exp F_j(u) du,
+
+and p(u_j | ψ_h, y) ∝ exp F_j(u_j). By Fisher's identity the gradient of ℓ is the mean of ∂L/∂ψ_h
+over draws of u given ψ_h.
+
+References
+----------
+Bock & Aitkin (1981), Marginal maximum likelihood estimation of item parameters, Psychometrika 46.
+Trefethen (2013), Approximation theory and approximation practice, chapters 3 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from stancoreset.engines import BoundModel, Float
+from stancoreset.reference.integrated.units import Units
+from stancoreset.rows import FullData
+
+# Intervals between points at which integrands are added up: 0.18 standard deviations each.
+_INTERVALS = 60
+
+
+@dataclass(frozen=True)
+class Given:
+    """The conditional densities of all units at one ψ_h.
+
+    Attributes
+    ----------
+    log_marginal : float
+        ℓ(ψ_h), up to a constant.
+    slopes : ndarray, shape (q, J)
+        s_j D_jk.
+    log_density : ndarray, shape (K, J)
+        log p(u_j | ψ_h, y) in units of s_j at equally spaced places.
+    log_integral : ndarray, shape (J,)
+        log ∫ exp F_j du / s_j.
+    """
+
+    log_marginal: float
+    slopes: Float = field(repr=False)
+    log_density: Float = field(repr=False)
+    log_integral: Float = field(repr=False)
+
+
+@dataclass(frozen=True)
+class IntegratedLikelihood:
+    """ℓ as a function of ψ_h, the coordinates of what the rows see that contain no u.
+
+    Attributes
+    ----------
+    rows : FullData
+        The log likelihood L as a function of ψ.
+    prior : BoundModel
+        The program without rows.
+    units : Units
+    point : ndarray, shape (P,)
+        Unconstrained parameters; its u are the middle of the places, m.
+    psi : ndarray, shape (p,)
+        ψ at the point.
+    sd : ndarray, shape (J,)
+        s.
+    nodes : int
+        q, odd, so that m is one of the places. With 9 the log densities of three tests of 500 to
+        3,000 persons vary by less than 0.03 nats around the truth, with 7 by up to 0.2.
+    reach : float
+        Standard deviations from m to the last place.
+    strata : int
+        Draws of u over which a gradient of ℓ is a mean; each unit has one in every stratum.
+    seed : int
+        Of the order of each unit's strata.
+    """
+
+    rows: FullData
+    prior: BoundModel
+    units: Units
+    point: Float = field(repr=False)
+    psi: Float = field(repr=False)
+    sd: Float = field(repr=False)
+    seed: int
+    nodes: int = 9
+    reach: float = 5.0
+    strata: int = 16
+
+    @property
+    def centre(self) -> Float:
+        """ψ_h at the point."""
+        return self.psi[self.columns]
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The coordinates of ψ that contain no u."""
+        return self.units.others(len(self.psi))
+
+    def given(self, psi_h: Float) -> Given:
+        """The conditional densities of all units given ψ_h, (p_h,)."""
+        values, slopes = self._at(psi_h, self._places[:, None] * self.sd)
+        slopes = (slopes[:, self.units.columns] * self.units.factor + self._of_prior) * self.sd
+        integral = self._integrals @ slopes
+        highest = integral.max(axis=0)
+        total = np.log(np.exp(integral - highest).sum(axis=0) * self._interval) + highest
+        at_centre = float(values[self.nodes // 2])
+        log_marginal = at_centre + float(total.sum()) + self._of_places
+        return Given(log_marginal, slopes, integral - total, total)
+
+    def log_marginal(self, psi_h: Float) -> tuple[float, Float]:
+        """ℓ and its gradient at one ψ_h."""
+        found = self.given(psi_h)
+        away = self.draw(found, self._strata)
+        return found.log_marginal, self._at(psi_h, away)[1][:, self.columns].mean(axis=0)
+
+    def draw(self, given: Given, uniform: Float) -> Float:
+        """u − m at quantiles `uniform`, (M, J), of the conditional densities, (M, J)."""
+        places, log_density = self._grid, given.log_density
+        density = np.exp(log_density)
+        # Between two places the logarithm is taken to be linear.
+        bend = np.diff(log_density, axis=0)
+        flat = np.abs(bend) < 1e-4
+        safe = np.where(flat, 1.0, bend)
+        mass = np.where(flat, 0.5 * (density[1:] + density[:-1]), np.diff(density, axis=0) / safe)
+        below = np.concatenate([np.zeros((1, mass.shape[1])), np.cumsum(mass, axis=0)])
+        wanted = uniform * below[-1]
+        cell = np.empty(uniform.shape, dtype=np.intp)
+        for k, one in enumerate(wanted):  # of strata, not of units
+            cell[k] = np.clip((below <= one).sum(axis=0) - 1, 0, len(mass) - 1)
+        unit = np.arange(uniform.shape[1])
+        bend, flat = safe[cell, unit], flat[cell, unit]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rest = (wanted - below[cell, unit]) / density[cell, unit]
+            share = np.where(flat, rest, np.log1p(rest * bend) / bend)
+        share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
+        return (places[cell] + share * self._interval) * self.sd
+
+    def log_conditional(self, given: Given, away: Float) -> Float:
+        """log p(u | ψ_h, y) of all units together at some u − m, (M, J) → (M,)."""
+        z = away / (self.sd * self.reach)
+        coefficients = self._antiderivative @ given.slopes
+        integral = chebyshev.chebval(z, coefficients[:, None, :], tensor=False)
+        return np.asarray(np.sum(integral - given.log_integral - np.log(self.sd), axis=1))
+
+    def moments(self, given: Given) -> tuple[Float, Float]:
+        """Means of u − m and standard deviations of u given ψ_h, (J,) each."""
+        weight = np.exp(given.log_density) * self._interval
+        mean = self._grid @ weight
+        variance = np.maximum(self._grid**2 @ weight - mean**2, self._interval**2)
+        return self.sd * mean, self.sd * np.sqrt(variance)
+
+    def edge(self, given: Given) -> float:
+        """The largest log density of a unit at the last places, in units of s."""
+        return float(np.max(given.log_density[[0, -1]]))
+
+    def moved(self, psi_h: Float, by: Float, sd: Float) -> IntegratedLikelihood:
+        """This likelihood with places around other u, by so much further, at ψ_h."""
+        point, psi = self.point.copy(), self.psi.copy()
+        point[self.units.inner] += by
+        psi[self.units.columns] += self.units.factor * by
+        psi[self.columns] = psi_h
+        return replace(self, point=point, psi=psi, sd=sd)
+
+    def _at(self, psi_h: Float, away: Float) -> tuple[Float, Float]:
+        """L, and its gradient in ψ, at u = m + away: (M, J) → (M,) and (M, p)."""
+        psi = np.tile(self.psi, (len(away), 1))
+        psi[:, self.columns] = psi_h
+        psi[:, self.units.columns] += self.units.factor * away
+        value, slope = self.rows.log_density_gradient(psi)
+        own, along = self.rows.prior.log_density_gradient(psi)
+        return value - own, slope - along
+
+    @cached_property
+    def _places(self) -> Float:
+        """Chebyshev's nodes, in standard deviations, ascending."""
+        return self.reach * chebyshev.chebpts1(self.nodes)
+
+    @cached_property
+    def _of_prior(self) -> Float:
+        """∂ log π(u) at all places, (q, J)."""
+        points = np.tile(self.point, (self.nodes, 1))
+        points[:, self.units.inner] += self._places[:, None] * self.sd
+        return self.prior.log_density_gradient(points)[1][:, self.units.inner]
+
+    @cached_property
+    def _of_places(self) -> float:
+        """log π(m) + Σ log s, with which ℓ is the same whatever the places."""
+        return float(self.prior.log_density(self.point[None])[0] + np.sum(np.log(self.sd)))
+
+    @cached_property
+    def _antiderivative(self) -> Float:
+        """Values of a derivative at the places → coefficients of its integral from m."""
+        series = np.linalg.inv(chebyshev.chebvander(self._places / self.reach, self.nodes - 1))
+        columns = [chebyshev.chebint(one, scl=self.reach, lbnd=0) for one in series.T]
+        return np.array(columns).T
+
+    @cached_property
+    def _grid(self) -> Float:
+        return np.linspace(-self.reach, self.reach, _INTERVALS + 1)
+
+    @property
+    def _interval(self) -> float:
+        return 2 * self.reach / _INTERVALS
+
+    @cached_property
+    def _integrals(self) -> Float:
+        """Values of a derivative at the places → values of its integral from m on the grid."""
+        return np.asarray(
+            chebyshev.chebvander(self._grid / self.reach, self.nodes) @ self._antiderivative
+        )
+
+    @cached_property
+    def _strata(self) -> Float:
+        """Quantiles of the draws over which gradients are means, (M, J)."""
+        rng = np.random.default_rng([self.seed, 127])
+        order = np.argsort(rng.random((self.strata, len(self.sd))), axis=0)
+        return np.asarray((order + rng.random(order.shape)) / self.strata)

@@ -1,0 +1,151 @@
+"""The parameters that are independent of each other given the rest, one for each unit.
+
+They are found by gradients, whatever the syntax: along coordinates u of one declared parameter
+
+- the prior's gradient depends on no other parameter, and in each place on its own u_j alone,
+- what the rows see contains every u_j once, as a multiple, in a column of its own,
+- the likelihood's gradient along u_j does not change when other u_k do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stancoreset.engines import BoundModel, Float
+from stancoreset.limits import NOISE
+from stancoreset.rows import FullData
+
+# Largest relative error of a column's multiple of u, which is read off differences.
+_AS_A_MULTIPLE = 1e-6
+
+
+@dataclass(frozen=True)
+class Units:
+    """One declared parameter with an element for each unit.
+
+    Attributes
+    ----------
+    name : str
+        The declared parameter.
+    inner : ndarray of bool, shape (P,)
+        Its unconstrained coordinates u, J of them; the others are h.
+    columns : ndarray of int, shape (J,)
+        The coordinate of ψ, what the rows see, that contains each u_j.
+    factor : ndarray, shape (J,)
+        The multiples: ψ[columns] = constant + factor · u.
+    """
+
+    name: str
+    inner: NDArray[np.bool_] = field(repr=False)
+    columns: NDArray[np.intp] = field(repr=False)
+    factor: Float = field(repr=False)
+
+    def others(self, size: int) -> NDArray[np.intp]:
+        """The coordinates of ψ, of which there are `size`, that contain no u."""
+        return np.setdiff1d(np.arange(size), self.columns)
+
+
+def find_units(
+    prior: BoundModel,
+    seen: Callable[[Float], Float],
+    rows: FullData,
+    seed: int,
+    most_others: int = 300,
+) -> Units | None:
+    """Find the largest declared parameter whose elements can be integrated out one by one.
+
+    Parameters
+    ----------
+    prior : BoundModel
+        The program without rows, in P unconstrained coordinates.
+    seen : callable
+        ψ: unconstrained draws (S, P) → what the rows see, (S, p).
+    rows : FullData
+        The log likelihood as a function of ψ.
+    seed : int
+        Of the points at which gradients are compared.
+    most_others : int
+        Largest number of other parameters, whose Hessian takes two gradients of each.
+
+    Returns
+    -------
+    Units or None
+        None if no parameter is of this kind.
+    """
+    names = np.array([name.partition(".")[0] for name in prior.param_names])
+    declared, count = np.unique(names, return_counts=True)
+    for name in declared[np.argsort(-count, kind="stable")]:
+        inner = names == name
+        # Fewer units than other parameters save nothing.
+        if 2 * inner.sum() <= len(inner) or len(inner) - inner.sum() > most_others:
+            return None
+        rng = np.random.default_rng([seed, 113])
+        point = rng.uniform(-1.0, 1.0, len(inner))
+        if _depends_on_others(prior, inner, point, rng):
+            continue
+        found = _columns(seen, inner, point, rng)
+        if found is not None and not _meet(rows, found[0], seen(point[None])[0], rng):
+            return Units(str(name), inner, *found)
+    return None
+
+
+def _depends_on_others(
+    prior: BoundModel, inner: NDArray[np.bool_], point: Float, rng: np.random.Generator
+) -> bool:
+    """Whether the prior's gradient along u changes with other parameters, or other units."""
+    half = inner & (rng.random(len(inner)) < 0.5)
+    other, some = point.copy(), point.copy()
+    other[~inner] = rng.uniform(-1.0, 1.0, int(np.sum(~inner)))
+    some[half] = rng.uniform(-1.0, 1.0, int(half.sum()))
+    at, elsewhere, beside = prior.log_density_gradient(np.stack([point, other, some]))[1]
+    still = inner & ~half
+    return _differs(at[inner], elsewhere[inner]) or _differs(at[still], beside[still])
+
+
+def _columns(
+    seen: Callable[[Float], Float],
+    inner: NDArray[np.bool_],
+    point: Float,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.intp], Float] | None:
+    """The column of ψ that is a multiple of each u_j, and the multiple; None if there is none."""
+    count = int(inner.sum())
+    points = np.tile(point, (5, 1))
+    steps = rng.uniform(0.5, 1.0, (2, count))
+    points[1:3, inner] += steps
+    points[3:, ~inner] = rng.uniform(-1.0, 1.0, int(np.sum(~inner)))
+    points[4, inner] += steps[0]
+    psi = seen(points)
+    first, second, elsewhere = psi[1] - psi[0], psi[2] - psi[0], psi[4] - psi[3]
+    columns = np.flatnonzero(np.abs(first) > NOISE * np.abs(psi[0]).max(initial=1.0))
+    if len(columns) != count:
+        return None
+    # A unit is known by the ratio of its two steps.
+    of_columns, of_units = second[columns] / first[columns], steps[1] / steps[0]
+    columns, order = columns[np.argsort(of_columns)], np.argsort(of_units)
+    places = np.empty(count, dtype=np.intp)
+    places[order] = columns
+    factor = first[places] / steps[0]
+    alike = [second[places] / steps[1], elsewhere[places] / steps[0]]
+    if not all(np.allclose(one, factor, rtol=_AS_A_MULTIPLE) for one in alike):
+        return None
+    return places, factor
+
+
+def _meet(rows: FullData, columns: NDArray[np.intp], psi: Float, rng: np.random.Generator) -> bool:
+    """Whether the log likelihood's gradient along a unit depends on other units."""
+    half = rng.random(len(columns)) < 0.5
+    moved = psi.copy()
+    moved[columns[half]] += rng.uniform(0.5, 1.0, int(half.sum()))
+    at, beside = rows.log_density_gradient(np.stack([psi, moved]))[1][:, columns[~half]]
+    return _differs(at, beside)
+
+
+def _differs(one: Float, other: Float) -> bool:
+    """Whether numbers differ by more than rounding errors; also if they are not finite."""
+    largest = np.abs(one).max(initial=1.0)
+    return not np.max(np.abs(one - other), initial=0.0) <= NOISE * largest
