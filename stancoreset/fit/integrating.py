@@ -56,11 +56,11 @@ _RIDGE = 3.0
 # Steps of differences, as a share of that width.
 _SMALL = 0.003
 # Draws of units in climbs that only look for the highest mode.
-_ROUGH = {"strata": 4}
+_FEW = 4
 # Draws for each number of the least squares that mend a quadratic.
 _DRAWS_EACH = 4
-# Draws of the posterior that share an h, on average and at most before one is repeated.
-_SHARED = 4
+# Draws of the posterior for each that the weights of h are worth.
+_SHARED = 3
 # Further draws of h, for weights that are less even than the first ones seem.
 _MARGIN = 1.5
 
@@ -193,18 +193,23 @@ def integrated_reference(
     search = _Search(session, checked, full, nuts, seed, policy)
     with integrated_posterior(session, checked, seed) as found:
         posterior, quadratic = _at_highest(search, found)
-        before, near = np.inf, None
+        wanted, before, near = nuts.chains * nuts.draws // _SHARED, np.inf, None
+        known, exact = np.empty((0, len(quadratic.centre))), np.empty(0)
         while True:
             draws, rhat = search.draw(posterior, quadratic, near)
             psi_h = posterior.psi_h(draws)
             left = _left(posterior, quadratic, psi_h[: policy.looked_at])
-            gap = float(np.std(left))
+            gap, takes = float(np.std(left)), _DRAWS_EACH * (1 + 2 * psi_h.shape[1])
             _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, gap)
-            if gap <= policy.mendable or not gap <= policy.improvement * before:
+            # Even weights would take `wanted` values of ℓ, and a better quadratic takes as well.
+            needed = _needed(WeightedDraws(psi_h[: len(left)], left), wanted)
+            if needed - wanted <= takes or not gap <= policy.improvement * before:
                 break
-            some = slice(0, _DRAWS_EACH * (1 + 2 * psi_h.shape[1]))
-            more = _left(posterior, quadratic, psi_h[len(left) : some.stop])
-            quadratic = quadratic.mended(psi_h[some], np.concatenate([left, more]))
+            more = psi_h[len(left) : takes]
+            left = np.concatenate([left, _left(posterior, quadratic, more)])
+            known = np.concatenate([known, psi_h[: len(left)]])
+            exact = np.concatenate([exact, left + quadratic.value(psi_h[: len(left)])])
+            quadratic = quadratic.mended(known, exact - quadratic.value(known))
             before, near = gap, draws
         if not (gap <= policy.mendable and rhat <= policy.chains_agree):
             raise ReferenceFitError(
@@ -212,7 +217,7 @@ def integrated_reference(
                 f"weights of {gap:.3g} nats, expected at most {policy.mendable:g}, and its chains "
                 f"have R̂ {rhat:.3g}, expected at most {policy.chains_agree:g}"
             )
-        rows = _completed(search, posterior, quadratic, draws, left)
+        rows = _completed(search, posterior, quadratic, draws, left, wanted)
         require_usable(rows, full.param_names, "draws of the integrated posterior")
         evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
         log_q = posterior.log_density(rows[evaluated])
@@ -246,35 +251,36 @@ def _left(posterior: IntegratedPosterior, quadratic: _Quadratic, psi_h: Float) -
     return np.array(exact) - quadratic.value(psi_h)
 
 
+def _needed(weighted: WeightedDraws, wanted: int) -> int:
+    """Number of draws that are worth so many, if further ones are like these."""
+    return math.ceil(wanted * len(weighted.points) / weighted.ess)
+
+
 def _completed(
     search: _Search,
     posterior: IntegratedPosterior,
     quadratic: _Quadratic,
     draws: Float,
     left: Float,
+    wanted: int,
 ) -> Float:
     """Draws (S, P) of the posterior: h by weights of prior × quadratic's draws, u given h.
 
-    As many h are evaluated as their weights make worth enough draws.
+    As many h are evaluated as make them worth the number of draws that is `wanted`; ℓ − Q at the
+    first ones is what is `left`.
     """
     likelihood, nuts, inner = posterior.likelihood, search.nuts, posterior.inner
     rng = np.random.default_rng([search.seed, 137])
     count = nuts.chains * nuts.draws
-    wanted = count // _SHARED
     weighted = WeightedDraws(draws[: len(left)], left)
-    most = math.ceil(_MARGIN * wanted * len(left) / weighted.ess)
+    most = math.ceil(_MARGIN * _needed(weighted, wanted))
     if most > len(draws):
         draws, _ = search.draw(posterior, quadratic, draws, most)
-    left, units = np.empty(0), np.empty((0, _SHARED, int(inner.sum())))
+    left = np.empty(0)
     while len(left) < len(draws) and (not len(left) or weighted.ess < wanted):
-        needed = math.ceil(wanted * len(weighted.points) / weighted.ess)
-        psi_h = posterior.psi_h(draws[len(left) : max(needed, len(left) + search.policy.looked_at)])
-        values, found = np.empty(len(psi_h)), np.empty((len(psi_h), *units.shape[1:]))
-        for k, one in enumerate(psi_h):
-            given = likelihood.given(one)
-            values[k] = given.log_marginal - quadratic.value(one[None])[0]
-            found[k] = likelihood.draw(given, rng.random(found.shape[1:]))
-        left, units = np.concatenate([left, values]), np.concatenate([units, found])
+        needed = _needed(weighted, wanted)
+        some = draws[len(left) : max(needed, len(left) + search.policy.looked_at)]
+        left = np.concatenate([left, _left(posterior, quadratic, posterior.psi_h(some))])
         weighted = WeightedDraws(draws[: len(left)], left)
         _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(left), weighted.khat)
     least = wanted // 2
@@ -284,12 +290,13 @@ def _completed(
             f"and an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and "
             f"at least {least}"
         )
-    which = weighted.resample(count, rng)
-    _, first, nth = np.unique(which, return_index=True, return_inverse=True)
-    rows = draws[which]
-    rows[:, inner] = (
-        likelihood.point[inner] + units[which, (np.arange(count) - first[nth]) % _SHARED]
-    )
+    which, repeats = np.unique(weighted.resample(count, rng), return_counts=True)
+    units = []
+    for psi_h, times in zip(posterior.psi_h(draws[which]), repeats, strict=True):
+        given = likelihood.given(psi_h)
+        units.append(likelihood.draw(given, rng.random((times, int(inner.sum())))))
+    rows = np.repeat(draws[which], repeats, axis=0)
+    rows[:, inner] = likelihood.point[inner] + np.concatenate(units)
     return rows
 
 
@@ -339,7 +346,7 @@ def _at_highest(
                 break
         return here, top, found.value
 
-    rough = replace(posterior, likelihood=replace(posterior.likelihood, **_ROUGH))
+    rough = replace(posterior, likelihood=replace(posterior.likelihood, strata=_FEW))
     ends = [climbed(rough, start) for start in (centre, *psi_h[: policy.climbs])]
     lower = max(value for _, _, value in ends) - np.array([value for _, _, value in ends])
     here, top, _ = climbed(posterior, ends[int(np.argmin(lower))][1])
