@@ -61,8 +61,8 @@ _FEW = 4
 _DRAWS_EACH = 4
 # Draws of the posterior for each that the weights of h are worth.
 _SHARED = 3
-# Further draws of h, for weights that are less even than the first ones seem.
-_MARGIN = 1.5
+# Further draws of h, for weights that are less even than the first ones seem, and most of all.
+_MARGIN, _MOST = 2, 6
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,75 @@ class _Quadratic:
 
 
 @dataclass(frozen=True)
+class _Turn:
+    """Draws of prior × a quadratic, of which the first are evaluated.
+
+    Attributes
+    ----------
+    quadratic : _Quadratic
+    draws : ndarray, shape (S, P)
+        Their u are the prior's.
+    psi_h : ndarray, shape (S, p_h)
+    left : ndarray, shape (K,)
+        ℓ − Q at the first draws.
+    rhat : float
+        R̂ of h.
+    known, exact : ndarray, shape (E, p_h) and (E,)
+        ψ_h of all turns at which ℓ was evaluated for a better quadratic, and ℓ.
+    """
+
+    quadratic: _Quadratic
+    draws: Float = field(repr=False)
+    psi_h: Float = field(repr=False)
+    left: Float = field(repr=False)
+    rhat: float
+    known: Float = field(repr=False)
+    exact: Float = field(repr=False)
+
+    @property
+    def gap(self) -> float:
+        """Standard deviation of log importance weights."""
+        return float(np.std(self.left))
+
+    @property
+    def takes(self) -> int:
+        """Values of ℓ that a better quadratic takes."""
+        return _DRAWS_EACH * (1 + 2 * self.psi_h.shape[1])
+
+    @property
+    def weighted(self) -> WeightedDraws:
+        """The draws that are evaluated, with their weights."""
+        return WeightedDraws(self.psi_h[: len(self.left)], self.left)
+
+    def needed(self, wanted: int) -> int:
+        """Number of draws that are worth so many, if further ones are like those evaluated."""
+        return math.ceil(wanted * len(self.left) / self.weighted.ess)
+
+    def evaluated(self, posterior: IntegratedPosterior, count: int = 0) -> _Turn:
+        """This turn with so many draws evaluated, or those that a better quadratic takes."""
+        more = self.psi_h[len(self.left) : count or self.takes]
+        return replace(
+            self, left=np.concatenate([self.left, _left(posterior, self.quadratic, more)])
+        )
+
+    @property
+    def mended(self) -> _Quadratic:
+        """The quadratic by least squares at all that is known."""
+        found = self.remembered
+        return self.quadratic.mended(found.known, found.exact - self.quadratic.value(found.known))
+
+    @property
+    def remembered(self) -> _Turn:
+        """This turn with its own values of ℓ among those that are known."""
+        here = self.psi_h[: len(self.left)]
+        return replace(
+            self,
+            known=np.concatenate([self.known, here]),
+            exact=np.concatenate([self.exact, self.left + self.quadratic.value(here)]),
+        )
+
+
+@dataclass(frozen=True)
 class _Search:
     """What all turns share."""
 
@@ -124,20 +193,16 @@ class _Search:
     seed: int
     policy: Policy
 
-    def draw(
+    def turn(
         self,
         posterior: IntegratedPosterior,
         quadratic: _Quadratic,
-        near: Float | None,
+        before: _Turn | None,
         count: int = 0,
-    ) -> tuple[Float, float]:
-        """Draws (S, P) of prior × quadratic, whose u are the prior's, and R̂ of the others.
-
-        They are at least `count`, and those of a turn.
-        """
-        likelihood = posterior.likelihood
+    ) -> _Turn:
+        """Draw from prior × quadratic, at least `count`, and evaluate some."""
+        likelihood, chains = posterior.likelihood, max(2, self.nuts.chains)
         control = quadratic.control(likelihood.rows.param_names, likelihood.columns, likelihood.psi)
-        chains = max(2, self.nuts.chains)
         length = math.ceil(max(count, self.policy.reference_draws) / chains)
         nuts = NUTS(
             chains=chains,
@@ -146,13 +211,20 @@ class _Search:
             max_treedepth=min(self.policy.turn_depth + 1, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
+        near = None if before is None else before.draws
         inits = np.zeros((chains, self.full.n_params)) if near is None else near[-chains:]
         found = RowFreeProgram(self.session, self.checked).sample(
             control, nuts, start_seed(self.seed, self.full.n_obs + length), inits, near
         )
         rhat = worst_rhat({"h": found.unconstrained[:, :, ~posterior.inner]})
-        order = np.random.default_rng([self.seed, 131]).permutation(chains * nuts.draws)
-        return found.unconstrained.reshape(len(order), -1)[order], rhat
+        order = np.random.default_rng([self.seed, 131]).permutation(chains * length)
+        draws = found.unconstrained.reshape(len(order), -1)[order]
+        none = np.empty((0, len(quadratic.centre))), np.empty(0)
+        known = none if before is None else (before.remembered.known, before.remembered.exact)
+        made = _Turn(quadratic, draws, posterior.psi_h(draws), np.empty(0), rhat, *known)
+        made = made.evaluated(posterior, self.policy.looked_at)
+        _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, made.gap)
+        return made
 
 
 def integrated_reference(
@@ -193,31 +265,22 @@ def integrated_reference(
     search = _Search(session, checked, full, nuts, seed, policy)
     with integrated_posterior(session, checked, seed) as found:
         posterior, quadratic = _at_highest(search, found)
-        wanted, before, near = nuts.chains * nuts.draws // _SHARED, np.inf, None
-        known, exact = np.empty((0, len(quadratic.centre))), np.empty(0)
-        while True:
-            draws, rhat = search.draw(posterior, quadratic, near)
-            psi_h = posterior.psi_h(draws)
-            left = _left(posterior, quadratic, psi_h[: policy.looked_at])
-            gap, takes = float(np.std(left)), _DRAWS_EACH * (1 + 2 * psi_h.shape[1])
-            _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, gap)
-            # Even weights would take `wanted` values of ℓ, and a better quadratic takes as well.
-            needed = _needed(WeightedDraws(psi_h[: len(left)], left), wanted)
-            if needed - wanted <= takes or not gap <= policy.improvement * before:
+        wanted = nuts.chains * nuts.draws // _SHARED
+        turn = search.turn(posterior, quadratic, None)
+        while turn.needed(wanted) - wanted > turn.takes:
+            turn = turn.evaluated(posterior)
+            ahead = search.turn(posterior, turn.mended, turn)
+            improved = ahead.gap <= policy.improvement * turn.gap
+            turn = min(turn, ahead, key=lambda one: one.gap)
+            if not improved:
                 break
-            more = psi_h[len(left) : takes]
-            left = np.concatenate([left, _left(posterior, quadratic, more)])
-            known = np.concatenate([known, psi_h[: len(left)]])
-            exact = np.concatenate([exact, left + quadratic.value(psi_h[: len(left)])])
-            quadratic = quadratic.mended(known, exact - quadratic.value(known))
-            before, near = gap, draws
-        if not (gap <= policy.mendable and rhat <= policy.chains_agree):
+        if not (turn.gap <= policy.mendable and turn.rhat <= policy.chains_agree):
             raise ReferenceFitError(
                 f"prior times the quadratic of the likelihood without {posterior.name} leaves "
-                f"weights of {gap:.3g} nats, expected at most {policy.mendable:g}, and its chains "
-                f"have R̂ {rhat:.3g}, expected at most {policy.chains_agree:g}"
+                f"weights of {turn.gap:.3g} nats, expected at most {policy.mendable:g}, and its "
+                f"chains have R̂ {turn.rhat:.3g}, expected at most {policy.chains_agree:g}"
             )
-        rows = _completed(search, posterior, quadratic, draws, left, wanted)
+        rows = _completed(search, posterior, turn, wanted)
         require_usable(rows, full.param_names, "draws of the integrated posterior")
         evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
         log_q = posterior.log_density(rows[evaluated])
@@ -251,38 +314,21 @@ def _left(posterior: IntegratedPosterior, quadratic: _Quadratic, psi_h: Float) -
     return np.array(exact) - quadratic.value(psi_h)
 
 
-def _needed(weighted: WeightedDraws, wanted: int) -> int:
-    """Number of draws that are worth so many, if further ones are like these."""
-    return math.ceil(wanted * len(weighted.points) / weighted.ess)
-
-
-def _completed(
-    search: _Search,
-    posterior: IntegratedPosterior,
-    quadratic: _Quadratic,
-    draws: Float,
-    left: Float,
-    wanted: int,
-) -> Float:
+def _completed(search: _Search, posterior: IntegratedPosterior, turn: _Turn, wanted: int) -> Float:
     """Draws (S, P) of the posterior: h by weights of prior × quadratic's draws, u given h.
 
-    As many h are evaluated as make them worth the number of draws that is `wanted`; ℓ − Q at the
-    first ones is what is `left`.
+    As many h are evaluated as make them worth the number of draws that is `wanted`.
     """
-    likelihood, nuts, inner = posterior.likelihood, search.nuts, posterior.inner
-    rng = np.random.default_rng([search.seed, 137])
-    count = nuts.chains * nuts.draws
-    weighted = WeightedDraws(draws[: len(left)], left)
-    most = math.ceil(_MARGIN * _needed(weighted, wanted))
-    if most > len(draws):
-        draws, _ = search.draw(posterior, quadratic, draws, most)
-    left = np.empty(0)
-    while len(left) < len(draws) and (not len(left) or weighted.ess < wanted):
-        needed = _needed(weighted, wanted)
-        some = draws[len(left) : max(needed, len(left) + search.policy.looked_at)]
-        left = np.concatenate([left, _left(posterior, quadratic, posterior.psi_h(some))])
-        weighted = WeightedDraws(draws[: len(left)], left)
-        _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(left), weighted.khat)
+    likelihood, inner = posterior.likelihood, posterior.inner
+    most = min(_MARGIN * turn.needed(wanted), _MOST * wanted)
+    if most > len(turn.draws):
+        turn = search.turn(posterior, turn.quadratic, turn, most)
+    while len(turn.left) < len(turn.draws) and turn.weighted.ess < wanted:
+        more = max(turn.needed(wanted), len(turn.left) + search.policy.looked_at)
+        turn = turn.evaluated(posterior, more)
+        weighted = turn.weighted
+        _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)
+    weighted = turn.weighted
     least = wanted // 2
     if not (weighted.khat <= KHAT_USABLE and weighted.ess >= least):
         raise ReferenceFitError(
@@ -290,12 +336,14 @@ def _completed(
             f"and an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and "
             f"at least {least}"
         )
+    rng = np.random.default_rng([search.seed, 137])
+    count = search.nuts.chains * search.nuts.draws
     which, repeats = np.unique(weighted.resample(count, rng), return_counts=True)
     units = []
-    for psi_h, times in zip(posterior.psi_h(draws[which]), repeats, strict=True):
+    for psi_h, times in zip(turn.psi_h[which], repeats, strict=True):
         given = likelihood.given(psi_h)
         units.append(likelihood.draw(given, rng.random((times, int(inner.sum())))))
-    rows = np.repeat(draws[which], repeats, axis=0)
+    rows = np.repeat(turn.draws[which], repeats, axis=0)
     rows[:, inner] = likelihood.point[inner] + np.concatenate(units)
     return rows
 
@@ -350,6 +398,7 @@ def _at_highest(
     ends = [climbed(rough, start) for start in (centre, *psi_h[: policy.climbs])]
     lower = max(value for _, _, value in ends) - np.array([value for _, _, value in ends])
     here, top, _ = climbed(posterior, ends[int(np.argmin(lower))][1])
+    here = here.refined(top)
     quadratic = _expanded(here, top, _SMALL * width)
     away = np.stack([end for _, end, _ in ends]) - top
     expected = 0.5 * np.sum((away / width) ** 2, axis=1) - quadratic.value(top + away)

@@ -58,6 +58,10 @@ class IntegratedPosterior:
             likelihood = likelihood.moved(psi_h, *likelihood.moments(likelihood.given(psi_h)))
         return replace(self, likelihood=likelihood)
 
+    def refined(self, psi_h: Float) -> IntegratedPosterior:
+        """This posterior with as many places as integrals at ψ_h need."""
+        return replace(self, likelihood=self.likelihood.refined(psi_h))
+
     def psi_h(self, draws: Float) -> Float:
         """ψ_h at unconstrained draws, (S, P) → (S, p_h)."""
         return self.seen(draws)[:, self.likelihood.columns]
@@ -104,4 +108,4 @@ def integrated_density(
     """Log density from which an integrated reference was drawn, at draws, (S, P) → (S,)."""
     with integrated_posterior(session, checked, reference.seed) as posterior:
         centre = posterior.psi_h(reference.draws).mean(axis=0)
-        return posterior.around(centre).log_density(draws)
+        return posterior.around(centre).refined(centre).log_density(draws)

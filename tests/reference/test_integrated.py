@@ -1,0 +1,175 @@
+"""Likelihoods with one parameter of each unit integrated out, held to quadrature by scipy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import expit
+
+import stancoreset as sc
+from stancoreset.errors import ReferenceFitError
+from stancoreset.program import integrated_posterior
+
+PERSONS, ITEMS = 30, 4
+DATA = """
+data {
+  int<lower=1> N;
+  int<lower=1> P;
+  int<lower=1> I;
+  array[N] int<lower=1, upper=P> person;
+  array[N] int<lower=1, upper=I> item;
+  array[N] int<lower=0, upper=1> y;
+}
+"""
+TEST = (
+    DATA
+    + """
+parameters {
+  vector[P] ability;
+  vector<lower=0>[I] slope;
+  vector[I] place;
+}
+model {
+  ability ~ normal(0.3, 1.2);
+  slope ~ lognormal(0, 0.5);
+  place ~ normal(0, 2);
+  for (n in 1:N) {
+    y[n] ~ bernoulli_logit(slope[item[n]] * (ability[person[n]] - place[item[n]]));
+  }
+}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    rng = np.random.default_rng(3)
+    person, item = (a.ravel() for a in np.indices((PERSONS, ITEMS)))
+    ability = rng.normal(0.3, 1.2, PERSONS)
+    slope, place = np.exp(0.3 * rng.standard_normal(ITEMS)), rng.normal(0, 1, ITEMS)
+    y = rng.random(person.size) < expit(slope[item] * (ability[person] - place[item]))
+    # Some persons answer all items rightly, or none.
+    y[person == 0], y[person == 1] = True, False
+    return {
+        "N": person.size,
+        "P": PERSONS,
+        "I": ITEMS,
+        "person": person + 1,
+        "item": item + 1,
+        "y": y.astype(int),
+    }
+
+
+def session_of(code, tmp_path):
+    (tmp_path / "test.stan").write_text(code)
+    return sc.CoresetModel(tmp_path / "test.stan", obs="N")._session
+
+
+def log_integrand(u, j, answers, slope, place):
+    """log π(u) p(y_j | u), from the densities by name."""
+    own = answers["person"] == j + 1
+    item = answers["item"][own] - 1
+    p = expit(slope[item] * (u - place[item]))
+    return stats.norm.logpdf(u, 0.3, 1.2) + stats.bernoulli.logpmf(answers["y"][own], p).sum()
+
+
+def by_quadrature(answers, slope, place):
+    """Σ_j log ∫ π(u) p(y_j | u) du."""
+
+    def total(j):
+        inside = lambda u: np.exp(log_integrand(u, j, answers, slope, place))  # noqa: E731
+        return np.log(quad(inside, -12, 12, points=[-3, 0, 3], epsabs=1e-13)[0])
+
+    return sum(map(total, range(PERSONS)))
+
+
+def test_the_marginal_likelihood_is_quadratures(answers, tmp_path):
+    session = session_of(TEST, tmp_path)
+    rng = np.random.default_rng(1)
+    theta = 0.5 * rng.standard_normal((3, PERSONS + 2 * ITEMS))
+    with integrated_posterior(session, session.read(answers), 1) as posterior:
+        assert posterior.name == "ability"
+        psi_h = posterior.psi_h(theta)
+        likelihood = posterior.around(psi_h[0]).likelihood.refined(psi_h[0], 1e-5)
+        ours = np.array([likelihood.given(one).log_marginal for one in psi_h])
+        # Places of the integrand are no matter of its integral.
+        moved = likelihood.moved(psi_h[0], 0.2 * likelihood.sd, 1.1 * likelihood.sd)
+        assert moved.given(psi_h[1]).log_marginal == pytest.approx(ours[1], abs=1e-3)
+    h = theta[:, PERSONS:]
+    exact = [by_quadrature(answers, np.exp(one[:ITEMS]), one[ITEMS:]) for one in h]
+    np.testing.assert_allclose(ours - ours[0], np.array(exact) - exact[0], atol=2e-3)
+
+
+def test_its_gradient_is_that_of_quadrature(answers, tmp_path):
+    session = session_of(TEST, tmp_path)
+    h = 0.3 * np.random.default_rng(2).standard_normal(2 * ITEMS)
+    theta = np.concatenate([np.zeros(PERSONS), h])
+    with integrated_posterior(session, session.read(answers), 1) as posterior:
+        psi_h = posterior.psi_h(theta[None])[0]
+        likelihood = replace(posterior.around(psi_h).likelihood, strata=2_000)
+        gradient = likelihood.log_marginal(psi_h)[1]
+    step = 1e-4
+
+    def exact(h):
+        return by_quadrature(answers, np.exp(h[:ITEMS]), h[ITEMS:])
+
+    moves = step * np.eye(2 * ITEMS)
+    slopes = np.array([(exact(h + m) - exact(h - m)) / (2 * step) for m in moves])
+    with integrated_posterior(session, session.read(answers), 1) as posterior:
+        ahead = posterior.psi_h(theta + np.hstack([np.zeros((2 * ITEMS, PERSONS)), moves]))
+    # ψ_h may hold slopes or their logarithms: along h by the chain rule.
+    along = (ahead - psi_h) @ gradient / step
+    np.testing.assert_allclose(along, slopes, atol=0.03)
+
+
+def test_units_given_the_others_have_their_own_densities(answers, tmp_path):
+    session = session_of(TEST, tmp_path)
+    h = np.full(2 * ITEMS, 0.2)
+    theta = np.concatenate([np.zeros(PERSONS), h])
+    rng = np.random.default_rng(4)
+    with integrated_posterior(session, session.read(answers), 1) as posterior:
+        psi_h = posterior.psi_h(theta[None])[0]
+        likelihood = posterior.around(psi_h).likelihood.refined(psi_h, 1e-4)
+        posterior = replace(posterior, likelihood=likelihood)
+        given = likelihood.given(psi_h)
+        middle = likelihood.point[posterior.inner]
+        u = middle + likelihood.draw(given, rng.random((2_000, PERSONS)))
+        at = likelihood.log_conditional(given, u[:5] - middle)
+        full = session.full_data(session.read(answers))
+        here = np.tile(theta, (5, 1))
+        here[:, :PERSONS] = u[:5]
+        # The program's own density differs from it by a constant, which is log π(h) + ℓ(h).
+        assert np.ptp(full.log_density(here) - at) < 0.01
+        assert np.ptp(posterior.log_density(here) - full.log_density(here)) < 0.01
+    slope, place = np.exp(h[:ITEMS]), h[ITEMS:]
+    for j in (0, 1, 7):
+        inside = lambda v, j=j: np.exp(log_integrand(v, j, answers, slope, place))  # noqa: E731
+        total = quad(inside, -12, 12, points=[0])[0]
+        below = [quad(inside, -12, v)[0] / total for v in np.quantile(u[:, j], [0.1, 0.5, 0.9])]
+        np.testing.assert_allclose(below, [0.1, 0.5, 0.9], atol=0.025)
+
+
+OTHERS = {
+    "the prior of units has a parameter": TEST.replace("normal(0.3, 1.2)", "normal(0, slope[1])"),
+    "units know each other": TEST.replace(
+        "ability ~ normal(0.3, 1.2);", "ability ~ normal(0, 1); sum(ability) ~ normal(0, 0.1);"
+    ),
+    "answers are of pairs": TEST.replace(
+        "(ability[person[n]]", "(ability[person[n]] * ability[1 + person[n] % P]"
+    ),
+}
+
+
+@pytest.mark.parametrize("why", OTHERS)
+def test_other_parameters_are_not_integrated_out(why, answers, tmp_path):
+    session = session_of(OTHERS[why], tmp_path)
+    checked = session.read(answers)
+    with (
+        pytest.raises(ReferenceFitError, match="for each unit by itself"),
+        integrated_posterior(session, checked, 1),
+    ):
+        pass
