@@ -236,11 +236,10 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
 
     density = start.whitened(full.log_density_gradient)
     first = np.zeros(full.n_params)
-    evaluate = density
     if full.passes.stored is not None:
-        evaluate, first = _newton_first(density, first)
+        first = _newton_first(density, first)
     # A gradient of 0.01 in units of posterior standard deviations moves the mode by 0.01 sd.
-    summit = climb(evaluate, first, slope=1e-2, max_iter=500)
+    summit = climb(density, first, slope=1e-2, max_iter=500)
     slope = float(np.max(np.abs(summit.gradient)))
     _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
     if not np.isfinite(summit.value) or slope > 1.0:
@@ -251,26 +250,11 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
     return np.asarray(start.mean + start.chol @ summit.theta)
 
 
-def _newton_first(
-    density: Callable[[Float], tuple[float, Float]], start: Float
-) -> tuple[Callable[[Float], tuple[float, Float]], Float]:
-    """Start at Newton's step z + ∇ if that is higher: the whitened Hessian is about −I.
-
-    The density caches both points, so that they need no further pass.
-    """
-    known: dict[bytes, tuple[float, Float]] = {}
-
-    def remembered(z: Float) -> tuple[float, Float]:
-        key = z.tobytes()
-        return known.pop(key) if key in known else density(z)
-
+def _newton_first(density: Callable[[Float], tuple[float, Float]], start: Float) -> Float:
+    """Newton's step z + ∇ if that is higher than the start: the whitened Hessian is about −I."""
     value, gradient = density(start)
-    known[start.tobytes()] = value, gradient
     there = start + gradient
-    if not np.all(np.isfinite(there)):
-        return remembered, start
-    known[there.tobytes()] = density(there)
-    return remembered, there if known[there.tobytes()][0] > value else start
+    return there if np.all(np.isfinite(there)) and density(there)[0] > value else start
 
 
 def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
