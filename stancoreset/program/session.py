@@ -340,7 +340,8 @@ class Session:
         """The full data, bound to the engine on first use; cached until the data change."""
         key = content_hash(checked)
         if self._full is None or self._full[0] != key:
-            self.close()
+            if self._full is not None:  # else what is known of these data is kept
+                self.close()
             with (stages or Stages(False))("bind data"):
                 self._passes = self._choose_passes(checked)
                 full = self._bound_full(checked, self.glm_of(checked))
