@@ -124,7 +124,8 @@ _MANY = 10_000
 # What stanli says where it lacks something, as of 0.24.0: an array of tuples is "mir: malformed …",
 # and gaussian_dlm_obs takes more arguments than it holds.
 _UNABLE = re.compile(
-    "unsupported|^mir: |must be int data|an op holds|needs a nonempty|too deep|exceeds (budget|capacity)"
+    "unsupported|^mir: |must be int data|an op holds|needs a nonempty"
+    "|too deep|exceeds (budget|capacity)"
 )
 # What stanli calls parts of the language that it lacks.
 _LACKING = {
