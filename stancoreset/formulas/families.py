@@ -246,6 +246,34 @@ real gamma_above(real y, real shape, real rate) {
 """,
 )
 
+#: Stan's tails are off from 8 scales on with many degrees of freedom, and minus infinity beyond; at
+#: zero their derivative is no number.
+_STUDENT_TAILS = Tails(
+    "student_t_above((mu - y) / sigma, nu)",
+    "student_t_above((y - mu) / sigma, nu)",
+    """\
+real student_t_above(real z, real nu) {
+  if (abs(z) < 1e-8) return -log2() - 2 * exp(student_t_lpdf(0 | nu, 0, 1)) * z;
+  if (abs(z) < 1) return student_t_lccdf(z | nu, 0, 1);
+  real ratio = nu / square(z);
+  real power = 0.5 * nu * log1p(square(z) / nu);
+  real tail;
+  if (power < 600) {
+    tail = beta_lcdf(nu / (nu + square(z)) | 0.5 * nu, 0.5) - log2();
+  } else {  // 2F1(1/2, 1; nu/2 + 1; -ratio), for the probability is no number
+    real term = 1;
+    real series = 1;
+    for (k in 1:9) {
+      term *= (0.5 - k) / (0.5 * nu + k) * ratio;
+      series += term;
+    }
+    tail = log(series) + 0.5 * log1p(ratio) - power - log(nu) - lbeta(0.5 * nu, 0.5);
+  }
+  return z > 0 ? tail : log1m_exp(tail);
+}
+""",
+)
+
 
 #: The families by name.
 FAMILIES: dict[str, Family] = {
@@ -267,6 +295,7 @@ FAMILIES: dict[str, Family] = {
         _numbers,
         {**_SIGMA, "nu": "real<lower=1>"},
         {**_HALF_T, "nu": "gamma(2, 0.1)"},
+        tails=_STUDENT_TAILS,
     ),
     "lognormal": Family(
         "Log-normal",
