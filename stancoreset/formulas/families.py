@@ -254,21 +254,16 @@ _STUDENT_TAILS = Tails(
     """\
 real student_t_above(real z, real nu) {
   if (abs(z) < 1e-8) return -log2() - 2 * exp(student_t_lpdf(0 | nu, 0, 1)) * z;
-  if (abs(z) < 1) return student_t_lccdf(z | nu, 0, 1);
-  real ratio = nu / square(z);
-  real power = 0.5 * nu * log1p(square(z) / nu);
-  real tail;
-  if (power < 600) {
-    tail = beta_lcdf(nu / (nu + square(z)) | 0.5 * nu, 0.5) - log2();
-  } else {  // 2F1(1/2, 1; nu/2 + 1; -ratio), for the probability is no number
-    real term = 1;
-    real series = 1;
-    for (k in 1:9) {
-      term *= (0.5 - k) / (0.5 * nu + k) * ratio;
-      series += term;
-    }
-    tail = log(series) + 0.5 * log1p(ratio) - power - log(nu) - lbeta(0.5 * nu, 0.5);
+  if (abs(z) < 3) return student_t_lccdf(z | nu, 0, 1);
+  real a = 0.5 * nu;
+  real u = nu / square(z);
+  real f = 1;  // 1 / 2F1(1/2, 1; a + 1; -u) as a continued fraction of Gauss
+  for (j in 1:12) {
+    int k = 13 - j;
+    f = 1 + k * (a + k - 0.5) / ((a + 2 * k - 1) * (a + 2 * k)) * u / f;
+    f = 1 + (k - 0.5) * (a + k - 1) / ((a + 2 * k - 2) * (a + 2 * k - 1)) * u / f;
   }
+  real tail = 0.5 * log1p(u) - a * log1p(square(z) / nu) - log(f) - log(nu) - lbeta(a, 0.5);
   return z > 0 ? tail : log1m_exp(tail);
 }
 """,
