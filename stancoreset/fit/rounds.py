@@ -66,6 +66,7 @@ from stancoreset.runs import (
 )
 from stancoreset.selection import default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
+from stancoreset.stan import advice_on_tails
 
 # What a Gaussian without rows does where the posterior has no mode.
 _NO_LAPLACE = "Gaussian variational fit as reference, for there is no Laplace fit"
@@ -339,6 +340,10 @@ class Rounds:
         if lost and plan.selects_without_mode:
             why = str(error).partition("; ")[0]
             return Change(f"the coreset's own draws as reference, because {why}", OWN_DRAWS, {})
+        if isinstance(error, _OF_ROWS) and advice_on_tails(
+            self.pipeline.session.adopted.original.code
+        ):
+            self._require_possible(error)
         # With a mode at infinity the posterior may be improper, and NUTS would not end.
         failed = isinstance(error, ReferenceFitError) and not isinstance(error, ModeAtInfinityError)
         if failed and plan.refines and not self.same_rows:
@@ -353,11 +358,15 @@ class Rounds:
             if change.reference == "laplace" and change.action == FIRST:
                 return Change(_NO_LAPLACE, "gaussian_vi", {})  # which Laplace priors do not hinder
         if isinstance(error, _OF_ROWS):
-            session, checked = self.pipeline.session, self.pipeline.checked
-            impossible = impossible_rows(session, checked, plan.seed)
-            if impossible is not None:
-                raise impossible from error
+            self._require_possible(error)
         raise error
+
+    def _require_possible(self, error: StancoresetError) -> None:
+        """Raise an error that names rows without a finite density, if they caused this one."""
+        pipeline = self.pipeline
+        impossible = impossible_rows(pipeline.session, pipeline.checked, pipeline.plan.seed)
+        if impossible is not None:
+            raise impossible from error
 
     def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray | None:
         """Rows that are correlated with the error of the best coreset so far."""
