@@ -246,6 +246,29 @@ real gamma_above(real y, real shape, real rate) {
 """,
 )
 
+#: Stan's tails are off from 8 scales on with many degrees of freedom, and minus infinity beyond; at
+#: zero their derivative is no number.
+_STUDENT_TAILS = Tails(
+    "student_t_above((mu - y) / sigma, nu)",
+    "student_t_above((y - mu) / sigma, nu)",
+    """\
+real student_t_above(real z, real nu) {
+  if (abs(z) < 1e-8) return -log2() - 2 * exp(student_t_lpdf(0 | nu, 0, 1)) * z;
+  if (abs(z) < 3) return student_t_lccdf(z | nu, 0, 1);
+  real a = 0.5 * nu;
+  real u = nu / square(z);
+  real f = 1;  // 1 / 2F1(1/2, 1; a + 1; -u) as a continued fraction of Gauss
+  for (j in 1:12) {
+    int k = 13 - j;
+    f = 1 + k * (a + k - 0.5) / ((a + 2 * k - 1) * (a + 2 * k)) * u / f;
+    f = 1 + (k - 0.5) * (a + k - 1) / ((a + 2 * k - 2) * (a + 2 * k - 1)) * u / f;
+  }
+  real tail = 0.5 * log1p(u) - a * log1p(square(z) / nu) - log(f) - log(nu) - lbeta(a, 0.5);
+  return z > 0 ? tail : log1m_exp(tail);
+}
+""",
+)
+
 
 #: The families by name.
 FAMILIES: dict[str, Family] = {
@@ -267,6 +290,7 @@ FAMILIES: dict[str, Family] = {
         _numbers,
         {**_SIGMA, "nu": "real<lower=1>"},
         {**_HALF_T, "nu": "gamma(2, 0.1)"},
+        tails=_STUDENT_TAILS,
     ),
     "lognormal": Family(
         "Log-normal",
