@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stancoreset.errors import OutputError
+from stancoreset.files import writing
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,10 @@ class History:
 def append(path: Path, event: str, **values: Any) -> None:
     """Add an event; raise an OutputError if the disk is full."""
     line = json.dumps({"event": event, "at": round(time.time(), 3), **values}, default=str)
-    try:
-        with path.open("ab+", buffering=0) as stream:
-            if stream.tell() and _last_byte(stream) != b"\n":
-                line = "\n" + line
-            stream.write(f"{line}\n".encode())
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    with writing(path), path.open("ab+", buffering=0) as stream:
+        if stream.tell() and _last_byte(stream) != b"\n":
+            line = "\n" + line
+        stream.write(f"{line}\n".encode())
 
 
 def _last_byte(stream: Any) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import ENDED, Job, default_settings
 from stancoreset.errors import StancoresetError
-from stancoreset.files import atomic_path
+from stancoreset.files import atomic_path, write_text
 from stancoreset.runs import load_part, markdown_table
 
 if TYPE_CHECKING:
@@ -149,8 +149,7 @@ def write_summary(table: pd.DataFrame, folder: Path) -> None:
     """Write ``summary.csv`` with all columns, ``summary.md`` with the main ones."""
     with atomic_path(folder / "summary.csv") as temporary:
         _counted(table).to_csv(temporary)
-    with atomic_path(folder / "summary.md") as temporary:
-        temporary.write_text(_markdown(table), encoding="utf-8", errors="surrogateescape")
+    write_text(folder / "summary.md", _markdown(table))
 
 
 def told_errors(table: pd.DataFrame) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from stancoreset.checks import check_path
 from stancoreset.errors import OutputError
-from stancoreset.files import atomic_path, make_folder
+from stancoreset.files import make_folder, write_text
 
 _HERE = Path(__file__).parent / "example"
 _NAMES = ("model.stan", "data.json")
@@ -85,6 +85,5 @@ def write_example(folder: str | Path, *, overwrite: bool = False) -> list[Path]:
             raise OutputError(f"{file} exists; name another folder, or replace it by --overwrite")
     texts = ((_HERE / "model.stan").read_text(encoding="utf-8"), json.dumps(example_data()) + "\n")
     for file, text in zip(files, texts, strict=True):
-        with atomic_path(file) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_text(file, text)
     return files

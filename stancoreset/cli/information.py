@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from stancoreset.errors import OptionError, OutputError
+from stancoreset.errors import OptionError
+from stancoreset.files import writing
 from stancoreset.stan.data import READABLE
 
 if TYPE_CHECKING:
@@ -87,10 +88,8 @@ def information(args: argparse.Namespace, say: Callable[[str], None], printed: i
         table["row"] = fit.coreset.indices
         table.insert(1, "weight", fit.coreset.weights)
     if out is not None:
-        try:
+        with writing(out):
             table.to_csv(out, index=False)
-        except OSError as error:
-            raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
     if args.json:
         print(table.to_json(orient="records"))
     best = table if args.size is not None else table.nlargest(printed, "gain")
