@@ -206,7 +206,8 @@ class _Reader:
 
     def one(self, sexp: Sexp) -> n.Stmt:
         found = tuple(self.statement(sexp))
-        return found[0] if len(found) == 1 else _braces(found)
+        first = found[0]
+        return first if len(found) == 1 else n.Block(found, number=first.number, line=first.line)
 
     def block(self, sexp: Sexp) -> n.Block:
         """The body of a loop or branch, with braces even where stanc has none."""
@@ -449,7 +450,3 @@ class _Reader:
             case [str(kind), *parts] if kind in _INDICES:
                 return _INDICES[kind](*self.exprs(parts))
         raise unknown("an index", sexp)
-
-
-def _braces(body: tuple[n.Stmt, ...]) -> n.Block:
-    return n.Block(body, number=body[0].number, line=body[0].line)
