@@ -21,14 +21,13 @@ class History:
     """The contents of a job's journal.
 
     `key` is `Job.key` at the last start, `seconds` the time of each stage in the last attempt that
-    computed it, `computed` the attempt and name of every finished stage, `error` that of the last
-    attempt, if it failed, and `state` how it did: ``"failed"``, or the limit that it passed.
+    computed it, `error` that of the last attempt, if it failed, and `state` how it did:
+    ``"failed"``, or the limit that it passed.
     """
 
     attempts: int = 0
     key: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    computed: tuple[tuple[int, str], ...] = ()
     error: str | None = None
     state: str = "failed"
 
@@ -51,7 +50,6 @@ def history(path: Path) -> History:
     """Read a journal; a missing one is empty."""
     attempts, key, error, state = 0, "", None, "failed"
     seconds: dict[str, tuple[int, float]] = {}
-    computed: list[tuple[int, str]] = []
     for event in _events(path):
         kind = event.get("event")
         if kind == "start":
@@ -62,13 +60,12 @@ def history(path: Path) -> History:
             # Times of a stage entered repeatedly in one attempt add up.
             so_far = before if of == attempts else 0.0
             seconds[name] = (attempts, so_far + float(event["seconds"]))
-            computed.append((attempts, name))
         elif kind == "failed":
             error, state = str(event.get("error", "")), str(event.get("state", "failed"))
         elif kind == "done":
             error = None
     times = {name: value for name, (_, value) in seconds.items()}
-    return History(attempts, key, times, tuple(computed), error, state)
+    return History(attempts, key, times, error, state)
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

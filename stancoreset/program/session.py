@@ -292,7 +292,7 @@ class Session:
     @cached_property
     def effects(self) -> Effects:
         """The program's effects, which chains may move in other coordinates."""
-        return Effects(self.controlled, self.engine, self.density, self.program.program.name)
+        return Effects(self.controlled, self.engine, self.program.program.name)
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""
