@@ -42,6 +42,7 @@ from stancoreset.selection.hermite.products import (
 )
 from stancoreset.selection.hermite.rows import AllRows
 from stancoreset.selection.hermite.series import (
+    MAX_ORDER,
     HermiteSeries,
     Part,
     hermite_series,
@@ -78,6 +79,9 @@ class HermiteProjection:
     n_obs : int
     parts : tuple of Part
         Parts of the series from order three on; others are negligible or beyond order six.
+    last : float
+        Bound on the norm, in natural logarithms, of all rows' part of the highest order of the
+        series; if it is not small, q is so wide that still higher orders matter.
     gap_error : float
         Standard error of the gap where random rows estimate it, else zero.
     came : ndarray, shape (M,), optional
@@ -92,6 +96,7 @@ class HermiteProjection:
     candidates: NDArray[np.int64] = field(repr=False)
     n_obs: int
     parts: tuple[Part, ...]
+    last: float
     gap_error: float = 0.0
     came: Float | None = field(default=None, repr=False)
     _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
@@ -217,6 +222,7 @@ def project_hermite(
         candidates=candidates,
         n_obs=n_obs,
         parts=parts,
+        last=sum(size for part, size in rows.sizes.items() if part.order == MAX_ORDER),
         gap_error=error,
         came=None if np.all(pool.weights == 1) else pool.weights,
     )
