@@ -14,11 +14,12 @@ from stancoreset.engines import Float, RowModel
 from stancoreset.fit.by_group import select_by_group
 from stancoreset.fit.controlled import ControlledSelection
 from stancoreset.fit.in_the_loop import select_in_the_loop
-from stancoreset.fit.plan import BY_CHANCE, HELDOUT_DRAWS, HERMITE, TAYLOR, is_in_the_loop
+from stancoreset.fit.plan import BY_CHANCE, HERMITE, TAYLOR, is_in_the_loop
 from stancoreset.fit.projector import Projector, series_of
 from stancoreset.fit.quadratic import quadratic_only, stands_alone
 from stancoreset.fit.setup import Setup
 from stancoreset.fit.sizes import (
+    HELDOUT_DRAWS,
     draws_to_select,
     further_draws,
     has_helped,

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import listed
 from stancoreset.errors import DataError
 from stancoreset.formulas.design import Outcome
 
@@ -125,8 +126,8 @@ def _numbers(outcome: Outcome) -> NDArray[np.float64]:
         )
     if outcome.levels:
         raise DataError(
-            f"the outcome {outcome.name!r} has levels, {_some(outcome.levels)}; expected numbers, "
-            "or family 'bernoulli' or 'cumulative'"
+            f"the outcome {outcome.name!r} has levels, {listed(outcome.levels, 5)}; expected "
+            "numbers, or family 'bernoulli' or 'cumulative'"
         )
     values = np.asarray(outcome.values, dtype=np.float64).reshape(len(outcome.values))
     _require(outcome, values, np.isfinite(values), "finite numbers")
@@ -140,10 +141,6 @@ def _require(outcome: Outcome, values: Any, allowed: Any, expected: str) -> None
             f"the outcome {outcome.name!r} is {wrong[0]:g} in {len(wrong):,} of "
             f"{len(values):,} rows; expected {expected}"
         )
-
-
-def _some(levels: tuple[Any, ...]) -> str:
-    return ", ".join(map(str, levels[:5])) + (", …" if len(levels) > 5 else "")
 
 
 def _positive(outcome: Outcome) -> NDArray[np.float64]:
@@ -170,7 +167,7 @@ def _two(outcome: Outcome) -> NDArray[np.int64]:
         if len(outcome.levels) != 2:
             raise DataError(
                 f"the outcome {outcome.name!r} has {len(outcome.levels)} levels, "
-                f"{_some(outcome.levels)}; expected two: write {outcome.name}"
+                f"{listed(outcome.levels, 5)}; expected two: write {outcome.name}"
                 f"['{outcome.levels[0]}'] to tell one from the others, or take the family "
                 "'cumulative'"
             )

@@ -17,7 +17,7 @@ Rows are cut into blocks only if the data are large. Each of B blocks contains t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -166,7 +166,7 @@ class ShownWitness(Closing):
         """See `Witness.compare`; the error is the largest of any block."""
         found = [block.compare(draws, ours) for block in self.blocks]
         rows = sum(one.rows for one in found)
-        return Comparison(_largest(one.error for one in found), len(draws), rows, self.of)
+        return Comparison(float(np.max([one.error for one in found])), len(draws), rows, self.of)
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
@@ -412,11 +412,6 @@ class WitnessedDensity:
 def _spread(length: int, count: int = 5) -> NDArray[np.int64]:
     """Positions of `count` draws, from the first to the last."""
     return np.unique(np.linspace(0, length - 1, min(count, length)).astype(np.int64))
-
-
-def _largest(errors: Iterable[float]) -> float:
-    """The largest of some errors; NaN if one is."""
-    return float(np.max(list(errors)))
 
 
 def _without_priors(values: Float, priors: int, prior: BoundModel, draws: Float) -> Float:

@@ -35,7 +35,7 @@ from stancoreset.rows import (
 
 @dataclass(frozen=True)
 class Given:
-    """u given one h: N(m(h), H(h)⁻¹), and ℓ(h).
+    """u given one h: N(m(h), H(h)⁻¹).
 
     Attributes
     ----------
@@ -50,11 +50,6 @@ class Given:
     mean: Float = field(repr=False)
     factor: AnyFactor = field(repr=False)
     peak: float
-
-    @property
-    def log_marginal(self) -> float:
-        """ℓ(h), up to a constant."""
-        return self.peak - 0.5 * self.factor.log_det
 
 
 @dataclass(frozen=True)
