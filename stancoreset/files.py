@@ -36,6 +36,8 @@ __all__ = [
     "remove_dead",
     "remove_leftovers",
     "temporary_folder",
+    "write_text",
+    "writing",
 ]
 
 
@@ -66,19 +68,22 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     temporary = _temporary(path)
-    try:
+    with writing(path):
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-    except OSError as error:
-        raise _unwritten(path, error) from None
-    try:
-        yield temporary
-        with temporary.open("r+b") as stream:  # Windows writes out only what it may write
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise _unwritten(path, error) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        try:
+            yield temporary
+            with temporary.open("r+b") as stream:  # Windows writes out only what it may write
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text as UTF-8, completely or not at all; see `atomic_path`."""
+    with atomic_path(path) as temporary:
+        # The bytes of names that the locale could not read are written as they came.
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 @contextmanager
@@ -91,32 +96,35 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
     behind; see `remove_leftovers`. Errors are those of `atomic_path`.
     """
     temporary = _temporary(path)
-    try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        if path.exists() and not (path / needed).exists():
-            _move_away(path)
-        with suppress(OSError):  # another process was faster
-            os.replace(temporary, path)
-        if not (path / needed).exists():
-            raise FileNotFoundError(errno.ENOENT, f"it has no {needed}")
-    except OSError as error:
-        raise _unwritten(path, error) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with writing(path):
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            if path.exists() and not (path / needed).exists():
+                _move_away(path)
+            with suppress(OSError):  # another process was faster
+                os.replace(temporary, path)
+            if not (path / needed).exists():
+                raise FileNotFoundError(errno.ENOENT, f"it has no {needed}")
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 _MAKE_ROOM = "; make room and repeat it: with resume a fit goes on where it ended"
 _MAY_WRITE = "; name a folder in which you may write"
 
 
-def _unwritten(path: Path, error: OSError) -> OutputError:
-    """The error of a file or folder that could not be written, and what to do about it."""
-    advice = {
-        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _MAKE_ROOM),
-        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _MAY_WRITE),
-    }.get(error.errno or 0, "")
-    return OutputError(f"cannot write {path}: {error.strerror or error}{advice}")
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Convert an error of the system to one that names the file or folder, and says what to do."""
+    try:
+        yield
+    except OSError as error:
+        advice = {
+            **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _MAKE_ROOM),
+            **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _MAY_WRITE),
+        }.get(error.errno or 0, "")
+        raise OutputError(f"cannot write {path}: {error.strerror or error}{advice}") from None
 
 
 def _move_away(path: Path) -> None:
@@ -137,10 +145,8 @@ def make_folder(name: str, value: str | Path) -> Path:
     folder = check_path(name, value)
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder for the results")
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritten(folder, error) from None
     return folder
 
 

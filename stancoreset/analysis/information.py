@@ -44,6 +44,7 @@ from stancoreset.errors import (
 from stancoreset.limits import BLOCK
 from stancoreset.posterior import arviz, refuse_rejected
 from stancoreset.program import Data, Session, bind_original, unconstrain_all
+from stancoreset.rows import MAX_ROWS_PER_CHUNK, STEP
 from stancoreset.rows.glm import GlmFisher, GlmKernel, find_glm, seen_by_glm
 from stancoreset.rows.tables import ordered, stan_rows
 from stancoreset.runs import CoresetFit
@@ -55,10 +56,8 @@ if TYPE_CHECKING:
 
 #: Draws at which gradients are taken: for outcomes that are given or summed over, and simulated.
 DRAWS, SIMULATED = 32, 100
-# Step of the differences, in posterior standard deviations.
-_STEP = 1e-3
-# Rows of a chunk at most; values of an outcome that are summed over at most.
-_ROWS, _VALUES = 32_768, 64
+# Values of an outcome that are summed over at most.
+_VALUES = 64
 # Eigenvalues of the information, as a share of the largest, that are rounding errors.
 _RANK = 1e-10
 # How far from one the sum of an outcome's probabilities may be.
@@ -311,7 +310,7 @@ def _glm_roots(session: Session, new: NewRows, kernel: GlmKernel, psi: Float) ->
         new,
         found,
         lambda rows: fisher.roots(kernel.prepare(rows)),
-        max(1, min(_ROWS, BLOCK // max(1, found.factor.shape[1]))),
+        max(1, min(MAX_ROWS_PER_CHUNK, BLOCK // max(1, found.factor.shape[1]))),
         f"{kernel.family}, in closed form",
         session.threads,
     )
@@ -357,7 +356,7 @@ def _scored(new: NewRows, posterior: Whitened, scores: _Scores, draws: int, how:
 
     width = posterior.factor.shape[1]
     each = max(draws * (2 * width + 1), width**2, 1)
-    size = max(1, min(_ROWS, BLOCK // each))
+    size = max(1, min(MAX_ROWS_PER_CHUNK, BLOCK // each))
     return _Roots(new, posterior, roots, size, f"gradients at {draws} draws, {how}")
 
 
@@ -391,7 +390,7 @@ class _Gradients:
         """Log likelihoods (n, S) and their derivatives along the axes of V, (n, S, d)."""
         width = self.factor.shape[1]
         steps = np.concatenate([np.zeros((1, len(self.factor))), self.factor.T, -self.factor.T])
-        points = np.ascontiguousarray(psi[:, None] + _STEP * steps).reshape(-1, psi.shape[1])
+        points = np.ascontiguousarray(psi[:, None] + STEP * steps).reshape(-1, psi.shape[1])
         values = bound.log_lik(points).reshape(len(psi), 2 * width + 1, -1)
         if not np.isfinite(values).all():
             row = np.argwhere(~np.isfinite(values))[0, -1]
@@ -400,7 +399,7 @@ class _Gradients:
                 "draws of the posterior, where every row needs a gradient: correct the row, or "
                 "leave it out"
             )
-        slopes = (values[:, 1 : width + 1] - values[:, width + 1 :]) / (2 * _STEP)
+        slopes = (values[:, 1 : width + 1] - values[:, width + 1 :]) / (2 * STEP)
         return values[:, 0].T, slopes.transpose(2, 0, 1)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from stancoreset.checks import check_names, check_whole, shown
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError, ProgramError
-from stancoreset.posterior import Loo, leave_one_out, refuse_rejected
+from stancoreset.posterior import LEAST_DRAWS, Loo, leave_one_out, refuse_rejected
 from stancoreset.posterior.arviz import (
     Container,
     add_group,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 # Largest size of log likelihoods or generated quantities in bytes, if draws are not given.
 _BYTES = 1_000_000_000
-_MIN_DRAWS = 100
 
 
 def with_log_likelihood(
@@ -356,7 +355,7 @@ def _container(posterior: Any) -> Container:
 def _draws(draws: int | None, n_obs: int, container: Container) -> int:
     """The number of draws asked for, or as many log likelihoods of all rows as memory allows."""
     drawn = groups_of(container)["posterior"]
-    return _few(draws, drawn, n_obs, least=_MIN_DRAWS)
+    return _few(draws, drawn, n_obs, least=LEAST_DRAWS)
 
 
 def _few(draws: int | None, drawn: xr.Dataset, numbers: int, least: int = 1) -> int:

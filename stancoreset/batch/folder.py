@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from stancoreset.batch.job import Job
 from stancoreset.batch.journal import History, history
 from stancoreset.errors import OutputError
-from stancoreset.files import remove_all_leftovers
+from stancoreset.files import remove_all_leftovers, writing
 from stancoreset.runs import is_complete
 
 _STATE = ".stancoreset-batch"
@@ -59,15 +59,13 @@ class WorkFolder:
         self.check()
         state = self._state
         try:
-            for folder in (state, state / "journal", state / "log", self.workers):
-                folder.mkdir(parents=True, exist_ok=True)
-            self._take()
-            shutil.rmtree(self.temporary, ignore_errors=True)
-            remove_all_leftovers(self.path)
-            self.temporary.mkdir(exist_ok=True)
-        except OSError as error:
-            self._release()
-            raise OutputError(f"cannot write to {self.path}: {error.strerror}") from None
+            with writing(self.path):
+                for folder in (state, state / "journal", state / "log", self.workers):
+                    folder.mkdir(parents=True, exist_ok=True)
+                self._take()
+                shutil.rmtree(self.temporary, ignore_errors=True)
+                remove_all_leftovers(self.path)
+                self.temporary.mkdir(exist_ok=True)
         except BaseException:
             self._release()
             raise

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stancoreset.errors import OutputError
+from stancoreset.files import writing
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,13 @@ class History:
     """The contents of a job's journal.
 
     `key` is `Job.key` at the last start, `seconds` the time of each stage in the last attempt that
-    computed it, `computed` the attempt and name of every finished stage, `error` that of the last
-    attempt, if it failed, and `state` how it did: ``"failed"``, or the limit that it passed.
+    computed it, `error` that of the last attempt, if it failed, and `state` how it did:
+    ``"failed"``, or the limit that it passed.
     """
 
     attempts: int = 0
     key: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    computed: tuple[tuple[int, str], ...] = ()
     error: str | None = None
     state: str = "failed"
 
@@ -36,13 +35,10 @@ class History:
 def append(path: Path, event: str, **values: Any) -> None:
     """Add an event; raise an OutputError if the disk is full."""
     line = json.dumps({"event": event, "at": round(time.time(), 3), **values}, default=str)
-    try:
-        with path.open("ab+", buffering=0) as stream:
-            if stream.tell() and _last_byte(stream) != b"\n":
-                line = "\n" + line
-            stream.write(f"{line}\n".encode())
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    with writing(path), path.open("ab+", buffering=0) as stream:
+        if stream.tell() and _last_byte(stream) != b"\n":
+            line = "\n" + line
+        stream.write(f"{line}\n".encode())
 
 
 def _last_byte(stream: Any) -> bytes:
@@ -54,7 +50,6 @@ def history(path: Path) -> History:
     """Read a journal; a missing one is empty."""
     attempts, key, error, state = 0, "", None, "failed"
     seconds: dict[str, tuple[int, float]] = {}
-    computed: list[tuple[int, str]] = []
     for event in _events(path):
         kind = event.get("event")
         if kind == "start":
@@ -65,13 +60,12 @@ def history(path: Path) -> History:
             # Times of a stage entered repeatedly in one attempt add up.
             so_far = before if of == attempts else 0.0
             seconds[name] = (attempts, so_far + float(event["seconds"]))
-            computed.append((attempts, name))
         elif kind == "failed":
             error, state = str(event.get("error", "")), str(event.get("state", "failed"))
         elif kind == "done":
             error = None
     times = {name: value for name, (_, value) in seconds.items()}
-    return History(attempts, key, times, tuple(computed), error, state)
+    return History(attempts, key, times, error, state)
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

@@ -10,18 +10,20 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stancoreset.batch.job import Job, Limits, fit_settings, full_job, name_parts, plain, short
 from stancoreset.checks import (
+    check_choice,
     check_number,
     check_path,
+    check_text,
     check_whole,
     explain_absence,
     near_misses,
     shown,
-    suggest,
 )
 from stancoreset.engines import ENGINES, capabilities_of
 from stancoreset.errors import DataError, OptionError, StancoresetError
@@ -181,17 +183,11 @@ class _Reader:
                 place, f"options.{twice[0]}", "is not an option of a method: move it out of options"
             )
         engine, obs, full = values.get("engine", "auto"), values.get("obs"), values.get("full")
-        if not isinstance(engine, str) or engine not in ENGINES:
-            raise self._error(
-                place,
-                "engine",
-                f"is {shown(engine)}, expected one of {_listed(ENGINES)}{suggest(engine, ENGINES)}",
-            )
+        with self._at(place):
+            check_choice("engine", engine, ENGINES)
+            if obs is not None:
+                check_text("obs", obs, "the name of a data variable")
         self._plan(place, settings, options, engine)
-        if obs is not None and not isinstance(obs, str):
-            raise self._error(
-                place, "obs", f"is {shown(obs)}, expected the name of a data variable"
-            )
         if full is not None and not isinstance(full, bool):
             raise self._error(place, "full", f"is {shown(full)}, expected true or false")
         thinned = values.get("thinned")
@@ -201,24 +197,11 @@ class _Reader:
         model = self._model(place, values["model"])
         data, columns = self._rows(place, values["data"], values.get("columns"))
         limits = self._limits(place, values)
-        base = Job(
-            "",
-            model,
-            data,
-            engine,
-            obs,
-            {**settings, **options},
-            columns,
-            thinned,
-            limits=limits,
-        )
-        whole = full_job(base) if full else None
-        yield Job(
-            self._name(place, values, base, named),
-            *(model, data, engine, obs, base.settings, columns, thinned),
-            full=whole.name if whole else None,
-            limits=limits,
-        )
+        asked = {**settings, **options}
+        job = Job("", model, data, engine, obs, asked, columns, thinned, limits=limits)
+        whole = full_job(job) if full else None
+        name = self._name(place, values, job, named)
+        yield replace(job, name=name, full=whole.name if whole else None)
         if whole is not None:
             yield whole
 
@@ -408,7 +391,3 @@ def _product(table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     values = [v if isinstance(v, list | tuple) else [v] for v in table.values()]
     for chosen in itertools.product(*values):
         yield dict(zip(table, chosen, strict=True))
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(repr(name) for name in names)

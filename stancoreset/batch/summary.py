@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stancoreset.batch.folder import WorkFolder
 from stancoreset.batch.job import ENDED, Job, default_settings
 from stancoreset.errors import StancoresetError
-from stancoreset.files import atomic_path
+from stancoreset.files import atomic_path, write_text
 from stancoreset.runs import load_part, markdown_table
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
     for job in jobs:
         state = folder.state(job)
         past = folder.history(job)
+        given = [(key, value) for key, value in job.settings.items() if value is not None]
         row: dict[str, Any] = {
             "job": job.name,
             "kind": job.kind,
@@ -77,7 +78,7 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
             "engine": job.engine,
             "state": state,
             "attempts": past.attempts,
-            **{k: v if isinstance(v, str | int | float) else str(v) for k, v in _settings(job)},
+            **{k: v if isinstance(v, str | int | float) else str(v) for k, v in given},
             **dict.fromkeys(("verdict", "speedup", "max_delta_mean", "max_log_sd_ratio")),
             "seconds": sum(past.seconds.values()) if past.seconds else None,
         }
@@ -99,16 +100,13 @@ def summarise_jobs(jobs: list[Job], folder: WorkFolder) -> pd.DataFrame:
     return table[[c for c in table.columns if c not in last] + last]
 
 
-def _settings(job: Job) -> list[tuple[str, Any]]:
-    return [(key, value) for key, value in job.settings.items() if value is not None]
+def _read_report(file: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return report
 
 
 def _result(folder: Path, job: Job) -> dict[str, Any]:
-    return load_part(folder, "report.json", lambda file: _told(file, job))
-
-
-def _told(file: Path, job: Job) -> dict[str, Any]:
-    report = json.loads(file.read_text(encoding="utf-8"))
+    report = load_part(folder, "report.json", _read_report)
     if job.kind == "full":
         return {"seconds": report["seconds"], "n_obs": report["n_obs"]}
     certificate, coreset, settings = report["certificate"], report["coreset"], report["settings"]
@@ -131,9 +129,7 @@ def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
     from stancoreset.posterior import arviz, compare, summarise
     from stancoreset.runs import load_fit
 
-    took = load_part(
-        full, "report.json", lambda file: json.loads(file.read_text("utf-8"))["seconds"]
-    )
+    took = load_part(full, "report.json", _read_report)["seconds"]
     row: dict[str, Any] = {"full_seconds": took, "speedup": took / seconds}
     try:
         table = compare({"full": arviz.load(full / "full.nc"), "coreset": load_fit(fit)})
@@ -149,8 +145,7 @@ def write_summary(table: pd.DataFrame, folder: Path) -> None:
     """Write ``summary.csv`` with all columns, ``summary.md`` with the main ones."""
     with atomic_path(folder / "summary.csv") as temporary:
         _counted(table).to_csv(temporary)
-    with atomic_path(folder / "summary.md") as temporary:
-        temporary.write_text(_markdown(table), encoding="utf-8", errors="surrogateescape")
+    write_text(folder / "summary.md", _markdown(table))
 
 
 def told_errors(table: pd.DataFrame) -> dict[str, str]:

@@ -23,7 +23,7 @@ from filelock import FileLock
 from stancoreset.batch.journal import append
 from stancoreset.engines import EngineName
 from stancoreset.errors import OutputError, StancoresetError
-from stancoreset.files import atomic_path, remove_leftovers
+from stancoreset.files import remove_leftovers, write_text
 from stancoreset.model import CoresetModel
 from stancoreset.processes import end_with_tree
 from stancoreset.progress import Stages
@@ -132,8 +132,7 @@ def _full(
     arviz.save(posterior, folder / "full.nc")
     attributes = arviz.attrs_of(posterior)
     report = {"kind": "full", "seconds": seconds, "n_obs": attributes.get("n_obs")}
-    with atomic_path(folder / "report.json") as temporary:
-        temporary.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
+    write_text(folder / "report.json", json.dumps(report, indent=2, default=str) + "\n")
 
 
 def main(locks: str, stdin: int = 0, stdout: int = 1) -> None:

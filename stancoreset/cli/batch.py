@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stancoreset.cli.options import Commands
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -48,19 +50,15 @@ A batch may be killed at any moment: --resume continues it and repeats no finish
 """
 
 
-def add_arguments(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    handler: Callable[[argparse.Namespace], int],
-) -> None:
-    """Add the subcommand ``batch`` to a parser's subcommands."""
-    parser = commands.add_parser(
+def add_arguments(commands: Commands) -> None:
+    """Add the command ``batch``."""
+    parser = commands.add(
         "batch",
         help="run many fits from one file, resumable",
         description="Run the jobs of a TOML file, each in its own folder.\n"
         "Exit code 0: all jobs are done, whatever their verdicts; 1: some failed; 2: bad input, "
         "nothing was run.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("file", metavar="JOBS.toml", help="the file of jobs, see the example below")
@@ -81,7 +79,6 @@ def add_arguments(
     add("--dry-run", action="store_true", help="list the jobs without running them")
     add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print the summary as JSON")
-    parser.set_defaults(run=handler)
 
 
 def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:

@@ -6,16 +6,15 @@ public domain) that share weekday, hour, carrier and outcome; it is written out 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from stancoreset.checks import check_path
+from stancoreset.cli.options import Commands
 from stancoreset.errors import OutputError
-from stancoreset.files import atomic_path, make_folder
+from stancoreset.files import make_folder, write_text
 
 _HERE = Path(__file__).parent / "example"
 _NAMES = ("model.stan", "data.json")
@@ -30,21 +29,16 @@ program needs none. data.json holds one element for each flight. Then try:
 """
 
 
-def add_arguments(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    handler: Callable[[argparse.Namespace], int],
-) -> None:
-    """Add the subcommand ``example`` to a parser's subcommands."""
-    parser = commands.add_parser(
+def add_arguments(commands: Commands) -> None:
+    """Add the command ``example``."""
+    parser = commands.add(
         "example",
         help="write a Stan program and data to try the commands on",
         description="Write model.stan and data.json to DIR. Files that exist are not replaced.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="a folder (this one)")
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
-    parser.set_defaults(run=handler)
 
 
 def example_data() -> dict[str, Any]:
@@ -85,6 +79,5 @@ def write_example(folder: str | Path, *, overwrite: bool = False) -> list[Path]:
             raise OutputError(f"{file} exists; name another folder, or replace it by --overwrite")
     texts = ((_HERE / "model.stan").read_text(encoding="utf-8"), json.dumps(example_data()) + "\n")
     for file, text in zip(files, texts, strict=True):
-        with atomic_path(file) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_text(file, text)
     return files

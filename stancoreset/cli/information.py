@@ -6,7 +6,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from stancoreset.errors import OptionError, OutputError
+from stancoreset.cli.options import Commands
+from stancoreset.errors import OptionError
+from stancoreset.files import writing
 from stancoreset.stan.data import READABLE
 
 if TYPE_CHECKING:
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
     from stancoreset.runs import CoresetFit
 
 
-def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -> None:
-    """Add the command to the parser."""
-    found = commands.add_parser(
+def add_arguments(commands: Commands) -> None:
+    """Add the command ``information``."""
+    found = commands.add(
         "information",
         help="score rows by what they would add to a fit, or choose the best",
         description="Score every row by its expected information: the decrease of the posterior's "
@@ -68,7 +70,6 @@ def add_arguments(commands: Any, handler: Callable[[argparse.Namespace], int]) -
     found.add_argument("--out", metavar="FILE", help="CSV file for rows (from 0) and gains")
     found.add_argument("--json", action="store_true", help="print the table as JSON")
     found.add_argument("--quiet", action="store_true", help="print nothing but errors and --json")
-    found.set_defaults(run=handler)
 
 
 def information(args: argparse.Namespace, say: Callable[[str], None], printed: int = 20) -> int:
@@ -87,10 +88,8 @@ def information(args: argparse.Namespace, say: Callable[[str], None], printed: i
         table["row"] = fit.coreset.indices
         table.insert(1, "weight", fit.coreset.weights)
     if out is not None:
-        try:
+        with writing(out):
             table.to_csv(out, index=False)
-        except OSError as error:
-            raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
     if args.json:
         print(table.to_json(orient="records"))
     best = table if args.size is not None else table.nlargest(printed, "gain")

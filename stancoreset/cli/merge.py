@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stancoreset.cli.options import add_merge_options, asked
+from stancoreset.cli.options import Commands, add_merge_options, asked
 from stancoreset.errors import OptionError
 
 if TYPE_CHECKING:
@@ -30,18 +30,14 @@ quoted pattern.
 """
 
 
-def add_arguments(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    handler: Callable[[argparse.Namespace], int],
-) -> None:
-    """Add the subcommand ``merge`` to a parser's subcommands."""
-    parser = commands.add_parser(
+def add_arguments(commands: Commands) -> None:
+    """Add the command ``merge``."""
+    parser = commands.add(
         "merge",
         help="merge the coresets of runs on parts of the data",
         description="Join the coresets of runs on parts of the data, select rows again, run NUTS, "
         "and certify the result.\nExit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL.stan", help="the Stan program of the runs")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished runs")
@@ -53,7 +49,6 @@ def add_arguments(
     )
     parser.add_argument("--obs", help="data integer that counts observations, if ambiguous")
     add_merge_options(parser)
-    parser.set_defaults(run=handler)
 
 
 def merge(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import Field
-from typing import Any, Never
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass
+from typing import Any, Never, TypeAlias
 
 from stancoreset.engines import ENGINES
 from stancoreset.fit import AUTO, KERNEL, MERGE_SIZE, fit_options, merge_options
@@ -23,6 +23,30 @@ _METAVARS = {
     "policy": "FILE",
     "engine_output_dir": "DIR",
 }
+
+
+#: What runs a command, from its arguments to its exit code.
+Handler: TypeAlias = Callable[[argparse.Namespace], int]
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The commands of a parser, and their handlers by name."""
+
+    parsers: argparse._SubParsersAction[argparse.ArgumentParser]
+    handlers: Mapping[str, Handler]
+
+    def add(
+        self, name: str, *, help: str, description: str | None = None, epilog: str | None = None
+    ) -> argparse.ArgumentParser:
+        """Add a command, whose text stays as it is written if it has an epilog."""
+        raw = argparse.RawDescriptionHelpFormatter
+        kind = raw if epilog else argparse.HelpFormatter
+        parser = self.parsers.add_parser(
+            name, help=help, description=description, epilog=epilog, formatter_class=kind
+        )
+        parser.set_defaults(run=self.handlers[name])
+        return parser
 
 
 def _size(text: str) -> int | str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
-from typing import Any, Never, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Never
 
 from stancoreset.checks import check_choice, suggest
-from stancoreset.cli.options import add_fit_options
+from stancoreset.cli.options import Commands, Handler, add_fit_options
 from stancoreset.engines import ENGINES
 from stancoreset.errors import OptionError
 from stancoreset.stan.data import READABLE
 from stancoreset.version import __version__
-
-Handler = Callable[[argparse.Namespace], int]
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _OBS_HELP = (
     "the data integer that counts observations, needed if it is ambiguous; two integers "
@@ -86,43 +83,41 @@ def make_parser(handlers: Mapping[str, Handler]) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"stancoreset {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_demo(commands, handlers["demo"])
-    add_example_arguments(commands, handlers["example"])
-    _add_fit(commands, handlers["fit"])
-    add_regression_arguments(commands, handlers["regression"])
-    _add_weave(commands, handlers["weave"])
-    _add_compare(commands, handlers["compare"])
-    _add_plot(commands, handlers["plot"])
-    add_information_arguments(commands, handlers["information"])
-    add_thin_arguments(commands, handlers["thin"])
-    _add_doctor(commands, handlers["doctor"])
-    _add_r_helper(commands, handlers["r-helper"])
-    add_merge_arguments(commands, handlers["merge"])
-    add_batch_arguments(commands, handlers["batch"])
-    _add_paper(commands, handlers["paper"])
+    commands = Commands(parser.add_subparsers(required=True, metavar="COMMAND"), handlers)
+    _add_demo(commands)
+    add_example_arguments(commands)
+    _add_fit(commands)
+    add_regression_arguments(commands)
+    _add_weave(commands)
+    _add_compare(commands)
+    _add_plot(commands)
+    add_information_arguments(commands)
+    add_thin_arguments(commands)
+    _add_doctor(commands)
+    _add_r_helper(commands)
+    add_merge_arguments(commands)
+    add_batch_arguments(commands)
+    _add_paper(commands)
     return parser
 
 
-def _add_demo(commands: _Commands, handler: Handler) -> None:
-    demo = commands.add_parser("demo", help="fit 327,346 real flights")
+def _add_demo(commands: Commands) -> None:
+    demo = commands.add("demo", help="fit 327,346 real flights")
     demo.add_argument(
         "--full",
         action="store_true",
         help="repeat NUTS on all rows (18 processor minutes) instead of reading its summary",
     )
     add_fit_options(demo, out="stancoreset-demo")
-    demo.set_defaults(run=handler)
 
 
-def _add_fit(commands: _Commands, handler: Handler) -> None:
-    fit = commands.add_parser(
+def _add_fit(commands: Commands) -> None:
+    fit = commands.add(
         "fit",
         help="fit a certified coreset posterior to your data",
         description="Select rows, run NUTS on them, and certify the result on the full data.\n"
         "Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_models_epilog(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fit.add_argument("model", metavar="MODEL.stan", help="a Stan program")
     fit.add_argument(
@@ -146,11 +141,10 @@ def _add_fit(commands: _Commands, handler: Handler) -> None:
         "quantities on the full data, for R (stancoreset r-helper) and other tools",
     )
     add_fit_options(fit)
-    fit.set_defaults(run=handler)
 
 
-def _add_weave(commands: _Commands, handler: Handler) -> None:
-    weave = commands.add_parser(
+def _add_weave(commands: Commands) -> None:
+    weave = commands.add(
         "weave",
         help="print the weighted version of a Stan program",
         description="Print the program with every row's contribution to the log density weighted, "
@@ -170,11 +164,10 @@ def _add_weave(commands: _Commands, handler: Handler) -> None:
     weave.add_argument("--seed", type=int, default=0)
     weave.add_argument("--obs", help=_OBS_HELP)
     weave.add_argument("--engine", default="auto", choices=ENGINES)
-    weave.set_defaults(run=handler)
 
 
-def _add_compare(commands: _Commands, handler: Handler) -> None:
-    comparison = commands.add_parser(
+def _add_compare(commands: Commands) -> None:
+    comparison = commands.add(
         "compare",
         help="compare posteriors",
         description="Print means, standard deviations, quantiles and distances of several "
@@ -189,11 +182,10 @@ def _add_compare(commands: _Commands, handler: Handler) -> None:
     )
     comparison.add_argument("--out", help="folder for comparison.csv and pictures")
     comparison.add_argument("--json", action="store_true", help="print the table as JSON")
-    comparison.set_defaults(run=handler)
 
 
-def _add_plot(commands: _Commands, handler: Handler) -> None:
-    plot = commands.add_parser(
+def _add_plot(commands: Commands) -> None:
+    plot = commands.add(
         "plot",
         help="draw a picture of a finished run",
         description="overview: the picture of report.html; density and forest: the posterior of "
@@ -226,36 +218,33 @@ def _add_plot(commands: _Commands, handler: Handler) -> None:
     plot.add_argument(
         "--columns", nargs=2, metavar=("A", "B"), help="the two columns: age, or X[2] for a matrix"
     )
-    plot.set_defaults(run=handler)
 
 
-def _add_doctor(commands: _Commands, handler: Handler) -> None:
-    doctor = commands.add_parser(
+def _add_doctor(commands: Commands) -> None:
+    doctor = commands.add(
         "doctor",
         help="list what is installed, and how to install the rest",
         description="Look for Python packages, engines, compilers and stanc; print the engine in "
         "use and how to install what is missing. Exit code 2 if a requirement is missing.",
     )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
-    doctor.set_defaults(run=handler)
 
 
-def _add_r_helper(commands: _Commands, handler: Handler) -> None:
-    helper = commands.add_parser(
+def _add_r_helper(commands: Commands) -> None:
+    commands.add(
         "r-helper",
         help="print an R function that fits brms models",
         description="Print coreset_brm(formula, data, …), an R function that makes a brmsfit of a "
         "brms model by stancoreset fit --csv; it needs the R packages brms, rstan and jsonlite. "
         'In R: eval(parse(text = system2("stancoreset", "r-helper", TRUE))).',
     )
-    helper.set_defaults(run=handler)
 
 
-def _add_paper(commands: _Commands, handler: Handler) -> None:
+def _add_paper(commands: Commands) -> None:
     """Takes any arguments, options too, and stands in no list: only old scripts call it."""
-    paper = commands.add_parser("paper", add_help=False, prefix_chars="\0")
+    paper = commands.parsers.add_parser("paper", add_help=False, prefix_chars="\0")
     paper.add_argument("rest", nargs="*")
-    paper.set_defaults(run=handler)
+    paper.set_defaults(run=commands.handlers["paper"])
 
 
 def _models_epilog() -> str:

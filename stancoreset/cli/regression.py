@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stancoreset.cli.options import add_fit_options
+from stancoreset.cli.options import Commands, add_fit_options
 from stancoreset.errors import OptionError
 from stancoreset.stan.data import READABLE
 
@@ -25,20 +25,16 @@ default priors are those of brms. The Stan program is in DIR/model.stan.
 """
 
 
-def add_arguments(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    handler: Callable[[argparse.Namespace], int],
-) -> None:
-    """Add the subcommand ``regression`` to a parser's subcommands."""
+def add_arguments(commands: Commands) -> None:
+    """Add the command ``regression``."""
     from stancoreset.formulas import FAMILIES
 
-    parser = commands.add_parser(
+    parser = commands.add(
         "regression",
         help="fit a formula to a table, without a Stan program of your own",
         description="Write the Stan program of a formula and fit it to a table.\n"
         "Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("formula", metavar="FORMULA", help="such as 'y ~ x + (1 | g)'")
     parser.add_argument("data", metavar="DATA", help=READABLE)
@@ -65,7 +61,6 @@ def add_arguments(
         help="write also chain_1.csv, … in CmdStan's format, with the generated quantities",
     )
     add_fit_options(parser, out="stancoreset-regression")
-    parser.set_defaults(run=handler)
 
 
 def regression_of(args: argparse.Namespace) -> Regression:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from stancoreset.cli.options import Commands
 from stancoreset.cli.posteriors import posteriors_at
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, make_folder
@@ -21,12 +22,9 @@ examples:
 """
 
 
-def add_arguments(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    handler: Callable[[argparse.Namespace], int],
-) -> None:
-    """Add the subcommand ``thin`` to a parser's subcommands."""
-    parser = commands.add_parser(
+def add_arguments(commands: Commands) -> None:
+    """Add the command ``thin``."""
+    parser = commands.add(
         "thin",
         help="keep few weighted draws of a posterior",
         description="Choose few draws, with weights, that have the means, standard deviations,\n"
@@ -34,7 +32,6 @@ def add_arguments(
         "importance_weight in sample_stats), and their errors, beside those of plain thinning,\n"
         "to thinning.csv. If the verdict of a fit is corrected, its importance weights are used.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files")
@@ -68,7 +65,6 @@ def add_arguments(
     add("--seed", type=int, default=0, help="random seed (0)")
     add("--quiet", action="store_true", help="print nothing")
     add("--json", action="store_true", help="print the errors as JSON")
-    parser.set_defaults(run=handler)
 
 
 def _require_new(folders: Iterable[Path]) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stancoreset.demo.nycflights import flights
 from stancoreset.errors import DataError
-from stancoreset.files import atomic_path
+from stancoreset.files import write_text
 from stancoreset.posterior import arviz
 
 if TYPE_CHECKING:
@@ -180,8 +180,7 @@ class FullRun:
             "summary": {name: _rounded(row) for name, row in self.summary.iterrows()},
             "draws": {name: _rounded(value[0]) for name, value in self.draws.items()},
         }
-        with atomic_path(Path(path)) as draft:
-            draft.write_text(_by_lines(parts), encoding="utf-8")
+        write_text(path, _by_lines(parts))
 
     @cached_property
     def title(self) -> str:

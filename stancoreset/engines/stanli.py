@@ -123,7 +123,10 @@ _MANY = 10_000
 
 # What stanli says where it lacks something, as of 0.24.0: an array of tuples is "mir: malformed …",
 # and gaussian_dlm_obs takes more arguments than it holds.
-_UNABLE = re.compile("unsupported|^mir: |must be int data|an op holds|needs a nonempty")
+_UNABLE = re.compile(
+    "unsupported|^mir: |must be int data|an op holds|needs a nonempty"
+    "|too deep|exceeds (budget|capacity)"
+)
 # What stanli calls parts of the language that it lacks.
 _LACKING = {
     "JacobianPE": "`jacobian +=`",
@@ -136,6 +139,12 @@ _LACKING = {
 
 def _lacking(said: str) -> str:
     """What stanli lacks, as Stan calls it, in place of what stanli says."""
+    if "too deep" in said:
+        said = re.sub("^stanli compile: ", "", said)
+        return (
+            f"functions call themselves, or one another, too many times for it ({said}): a loop "
+            "has no such limit"
+        )
     known = [ours for word, ours in _LACKING.items() if word in said]
     return f"{_version()} has no {known[0]}" if known else said
 
@@ -212,7 +221,13 @@ def _array_ranks(code: str) -> dict[str, int]:
     return {d.name: len(d.size.array) for d in StanProgram.from_code(code).parameters}
 
 
-def _refused(name: str, error: Exception) -> DataError:
+def _refused(name: str, error: Exception) -> StancoresetError:
+    """An error about the data, or about what stanli itself cannot do."""
+    if _UNABLE.search(str(error)):
+        return EngineError(
+            f"stanli cannot run '{name}': {_lacking(str(error))}; use CmdStan for this program "
+            '(engine="cmdstan")'
+        )
     said = re.sub(r"stanli (MIR check|compile|prepare_data): ", "", str(error))
     return DataError(
         f"Stan refuses the data of the program '{name}': {said}; compare the data with its "
@@ -304,11 +319,6 @@ class StanliBound(Closing):
                     capture_stan_prints=False,
                 )
         except RuntimeError as error:
-            if _UNABLE.search(str(error)):
-                raise EngineError(
-                    f"stanli cannot run '{compiled.name}': {_lacking(str(error))}; use "
-                    'CmdStan for this program (engine="cmdstan")'
-                ) from None
             raise _refused(compiled.name, error) from None
         model.data = ""  # the text, which it keeps to print itself
         self._took = _READING * len(payload)

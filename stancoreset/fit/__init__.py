@@ -11,7 +11,6 @@ from stancoreset.fit.controlled import ControlledSelection
 from stancoreset.fit.merging import keep_rows, merge_parts
 from stancoreset.fit.plan import (
     BEYOND,
-    HELDOUT_DRAWS,
     KERNEL,
     MERGE_SIZE,
     NEEDS_GLM,
@@ -34,7 +33,7 @@ from stancoreset.fit.projector import (
     project_rows,
 )
 from stancoreset.fit.rounds import Rounds
-from stancoreset.fit.sizes import AUTO
+from stancoreset.fit.sizes import AUTO, HELDOUT_DRAWS
 from stancoreset.fit.steps import Pipeline
 
 __all__ = [

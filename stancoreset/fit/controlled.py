@@ -15,7 +15,8 @@ import numpy as np
 
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import ControlError
-from stancoreset.fit.plan import BY_CHANCE, HELDOUT_DRAWS
+from stancoreset.fit.plan import BY_CHANCE
+from stancoreset.fit.sizes import HELDOUT_DRAWS
 from stancoreset.program import Session
 from stancoreset.reference import Reference
 from stancoreset.rows import FullData

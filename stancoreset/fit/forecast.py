@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
-from stancoreset.engines import NUTS, BoundModel, Float, SampleResult
+from stancoreset.engines import NUTS, SampleResult
 from stancoreset.fit.iterating import count_iterations
 from stancoreset.fit.setup import Setup
 from stancoreset.parallel import available_cores
-from stancoreset.program import RowFreeProgram
+from stancoreset.program import RowFreeProgram, seconds_of_gradient
 from stancoreset.reference import Reference
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, FullData
-
-# Gradients that tell what one takes.
-_TIMED = 4
 
 
 def foresee_chains(setup: Setup, dimensions: int) -> None:
@@ -34,7 +29,7 @@ def foresee_chains(setup: Setup, dimensions: int) -> None:
 
 def foresee_all_rows(setup: Setup, full: FullData, reference: Reference) -> None:
     """Say early if NUTS on all rows will take long."""
-    took, nuts = _seconds_of_gradient(full, reference.draws), setup.plan.nuts
+    took, nuts = seconds_of_gradient(full, reference.draws), setup.plan.nuts
     setup.stages.foresee(
         f"NUTS on all {full.n_obs:,} rows",
         took * steps_in(full.n_params) * (nuts.warmup + nuts.iter_sampling) * _turns(nuts),
@@ -53,7 +48,7 @@ def advise_all_rows(
         return
     some = min(full.n_obs, MAX_ROWS_PER_CHUNK)
     with full.subsample(some, np.random.default_rng(plan.seed)) as few:
-        rowless, these = (_seconds_of_gradient(one, reference.draws) for one in (full.prior, few))
+        rowless, these = (seconds_of_gradient(one, reference.draws) for one in (full.prior, few))
     gradient = rowless + (these - rowless) * full.n_obs / some
     steps = float(np.mean(result.stats["n_steps"]))
     seconds = gradient * steps * (plan.nuts.warmup + plan.nuts.iter_sampling) * _turns(plan.nuts)
@@ -73,12 +68,3 @@ def steps_in(dimensions: int) -> float:
 def _turns(nuts: NUTS) -> float:
     """How many chains run one after the other."""
     return nuts.chains / min(nuts.chains, nuts.parallel_chains or available_cores())
-
-
-def _seconds_of_gradient(bound: BoundModel | FullData, draws: Float) -> float:
-    """Seconds that a gradient takes."""
-    bound.log_density_gradient(draws[:1])  # the first one takes longer
-    started = time.perf_counter()
-    for draw in draws[:_TIMED]:
-        bound.log_density_gradient(draw[None])
-    return (time.perf_counter() - started) / _TIMED

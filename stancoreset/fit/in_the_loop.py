@@ -25,6 +25,7 @@ from scipy.linalg import eigh
 from stancoreset.checks import check_choice, check_whole
 from stancoreset.engines import BoundModel, Closing, Float, StanData
 from stancoreset.errors import EngineError, OptionError, ReferenceFitError, SolverError
+from stancoreset.fit.sizes import HELDOUT_DRAWS
 from stancoreset.program import Session
 from stancoreset.reference import GaussianFit, curvature_width, gaussian_at
 from stancoreset.rows import FullData, central_hessian
@@ -44,7 +45,6 @@ _READAPTING = 25
 _OWN_CHAINS, _OWN_DELTA = 4, 0.95
 # Parameters of a method that are not options.
 _GIVEN = {"model", "size", "draws", "seed", "callback"}
-_HELDOUT_DRAWS = 200
 # Newton steps from the last coreset's mode before the search starts afresh.
 _NEWTON_STEPS = 50
 _RANDOM_STARTS = 3
@@ -152,7 +152,7 @@ def select_in_the_loop(
             )
         rng = np.random.default_rng([seed, 19])
         unseen = tangent(
-            posterior.model(exact=True), result.indices, result.weights, _HELDOUT_DRAWS, rng
+            posterior.model(exact=True), result.indices, result.weights, HELDOUT_DRAWS, rng
         )
         return Coreset(
             indices=posterior.rows[result.indices],

@@ -46,8 +46,6 @@ from stancoreset.selection.in_the_loop import InTheLoopName
 from stancoreset.selection.solvers import METHODS, SolverName, check_method
 from stancoreset.stan import Labels
 
-#: Draws that measure the held-out error.
-HELDOUT_DRAWS = 200
 #: Default number of rows of a merged coreset.
 MERGE_SIZE = 200
 

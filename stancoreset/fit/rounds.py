@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stancoreset.engines import Float, StanData
 from stancoreset.errors import (
     CertificateError,
     ControlError,
@@ -37,12 +35,12 @@ from stancoreset.fit.sampling import (
     may_take_small_steps,
     with_small_steps,
 )
+from stancoreset.fit.selecting import influential_rows, more_candidates
 from stancoreset.fit.sizes import AUTO
 from stancoreset.fit.steps import Attempt, Pipeline
 from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
 from stancoreset.program import (
     Certifier,
-    Session,
     draws_container,
     few_quantities,
     find_inits,
@@ -66,11 +64,10 @@ from stancoreset.runs import (
     keep_fit,
     load_fit,
 )
-from stancoreset.selection import Coreset, default_candidates
+from stancoreset.selection import default_candidates
 from stancoreset.selection.in_the_loop import METHODS as IN_THE_LOOP
+from stancoreset.stan import advice_on_tails
 
-# Random candidates per row that is added for its influence.
-_INFLUENTIAL = 10
 # What a Gaussian without rows does where the posterior has no mode.
 _NO_LAPLACE = "Gaussian variational fit as reference, for there is no Laplace fit"
 # Errors that rows without a finite log likelihood cause.
@@ -348,6 +345,10 @@ class Rounds:
         if lost and plan.selects_without_mode:
             why = str(error).partition("; ")[0]
             return Change(f"the coreset's own draws as reference, because {why}", OWN_DRAWS, {})
+        if isinstance(error, _OF_ROWS) and advice_on_tails(
+            self.pipeline.session.adopted.original.code
+        ):
+            self._require_possible(error)
         # With a mode at infinity the posterior may be improper, and NUTS would not end.
         failed = isinstance(error, ReferenceFitError) and not isinstance(error, ModeAtInfinityError)
         if failed and plan.refines and not self.same_rows:
@@ -362,21 +363,28 @@ class Rounds:
             if change.reference == "laplace" and change.action == FIRST:
                 return Change(_NO_LAPLACE, "gaussian_vi", {})  # which Laplace priors do not hinder
         if isinstance(error, _OF_ROWS):
-            session, checked = self.pipeline.session, self.pipeline.checked
-            impossible = impossible_rows(session, checked, plan.seed)
-            if impossible is not None:
-                raise impossible from error
+            self._require_possible(error)
         raise error
 
-    def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray:
+    def _require_possible(self, error: StancoresetError) -> None:
+        """Raise an error that names rows without a finite density, if they caused this one."""
+        pipeline = self.pipeline
+        impossible = impossible_rows(pipeline.session, pipeline.checked, pipeline.plan.seed)
+        if impossible is not None:
+            raise impossible from error
+
+    def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray | None:
         """Rows that are correlated with the error of the best coreset so far."""
         best = _best(attempts)
         assert best.coreset is not None  # only those grow
         session, checked = self.pipeline.session, self.pipeline.checked
-        candidates = plan.selection.number or default_candidates(session.program.n_obs(checked), 0)
-        count = max(1, candidates // _INFLUENTIAL)
-        few = best.reference.draws[: plan.policy.looked_at]
-        return influential_rows(session, checked, best.coreset, few, count)
+        if not isinstance(checked, dict):  # each row on disk would have to be read
+            return None
+        full, few = session.full_data(checked), best.reference.draws[: plan.policy.looked_at]
+        left = full.log_likelihood(few)
+        left -= session.coreset_log_likelihood(checked, best.coreset, few)
+        candidates = plan.selection.number or default_candidates(full.n_obs, 0)
+        return influential_rows(session, checked, few, left, more_candidates(candidates))
 
     def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
         plan = self.pipeline.plan
@@ -409,26 +417,3 @@ def _of_nuts(best: Attempt) -> dict[str, int]:
         return {}
     transitions = best.round.n_transitions * best.round.thin
     return {"nuts_gradients": round(float(np.mean(steps)) * transitions)}
-
-
-def influential_rows(
-    session: Session, checked: StanData, coreset: Coreset, draws: Float, count: int
-) -> NDArray[np.int64]:
-    """The `count` rows that a random pool of candidates should contain, in ascending order.
-
-    With r_s = L(θ_s) − L_w(θ_s), centred, over the draws θ_s (S, P), the score of row n
-    is |Σ_s r_s L_n(θ_s)|: the rate at which the coreset's error changes with the row's weight. None
-    are returned if the rows are on disk, because each would have to be read.
-    """
-    if not isinstance(checked, dict):
-        return np.zeros(0, dtype=np.int64)
-    full = session.full_data(checked)
-    residual = full.log_likelihood(draws) - session.coreset_log_likelihood(checked, coreset, draws)
-    residual = residual - residual.mean()
-    full.passes.add(densities=len(draws))
-    scores = np.empty(full.n_obs)
-    for rows, log_lik in session.row_log_lik(checked, draws):
-        scores[rows] = np.abs(residual @ log_lik)
-    scores = np.where(np.isfinite(scores), scores, 0.0)
-    chosen = np.argpartition(-scores, min(count, full.n_obs) - 1)[:count]
-    return np.sort(chosen).astype(np.int64)

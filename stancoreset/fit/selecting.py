@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.engines import Float, RowModel
 from stancoreset.fit.by_group import select_by_group
 from stancoreset.fit.controlled import ControlledSelection
 from stancoreset.fit.in_the_loop import select_in_the_loop
-from stancoreset.fit.plan import BY_CHANCE, HELDOUT_DRAWS, HERMITE, TAYLOR, is_in_the_loop
+from stancoreset.fit.plan import BY_CHANCE, HERMITE, TAYLOR, is_in_the_loop
 from stancoreset.fit.projector import Projector, series_of
 from stancoreset.fit.quadratic import quadratic_only, stands_alone
 from stancoreset.fit.setup import Setup
 from stancoreset.fit.sizes import (
+    HELDOUT_DRAWS,
     draws_to_select,
     further_draws,
     has_helped,
@@ -25,10 +27,13 @@ from stancoreset.fit.sizes import (
     sizes_to_try,
     worth_trying,
 )
-from stancoreset.program import LikelihoodView
+from stancoreset.program import LikelihoodView, Session
 from stancoreset.rows import FullData
 from stancoreset.selection import AllRows, Coreset, Expansion, Projection, Remainder, select
 from stancoreset.selection.solvers import SolverName
+
+# Random candidates per row that is added for its influence.
+_INFLUENTIAL = 10
 
 
 def evaluate_draws(
@@ -89,7 +94,10 @@ def select_projected(
         if kind == HERMITE and expansion is not None:
             series = series_of(full, expansion)
             full.passes.add(gradients=1)
-        rows, pool = _pool(setup, view, count, series)
+        extra = setup.extra
+        if expansion is not None and kind == TAYLOR:
+            extra = _influential(setup, view, expansion, count)
+        rows, pool = _pool(setup, view, count, series, extra)
     with pool:
         projector = Projector(kind, full, rows, pool, reference, expansion, plan.seed, series)
         with stages("project", total=HELDOUT_DRAWS) as tick:
@@ -158,15 +166,65 @@ def select_by_own_posterior(setup: Setup, full: FullData) -> Coreset:
         )
 
 
+def influential_rows(
+    session: Session, checked: dict[str, Any], draws: Float, left: Float, count: int
+) -> NDArray[np.int64]:
+    """The `count` rows that a random pool of candidates should contain, in ascending order.
+
+    With r_s = `left` (S,), what a quadratic or a coreset leaves of the log likelihood at the draws
+    θ_s (S, P), centred, the score of row n is |Σ_s r_s L_n(θ_s)|: the rate at which that error
+    changes with the row's weight.
+    """
+    full = session.full_data(checked)
+    residual = left - left.mean()
+    full.passes.add(densities=len(draws))
+    scores = np.empty(full.n_obs)
+    for rows, log_lik in session.row_log_lik(checked, draws):
+        scores[rows] = np.abs(residual @ log_lik)
+    scores = np.where(np.isfinite(scores), scores, 0.0)
+    chosen = np.argpartition(-scores, min(count, full.n_obs) - 1)[:count]
+    return np.sort(chosen).astype(np.int64)
+
+
+def _influential(
+    setup: Setup, view: LikelihoodView, expansion: Expansion, count: int
+) -> NDArray[np.int64] | None:
+    """Candidates beside `count` random ones: few rows may alone tell what is not quadratic.
+
+    Those of a level with two rows, or of a column that is set in three, hardly ever are among
+    random candidates, and no other row has such remainders. An earlier round that tells which rows
+    its coreset lacks knows better.
+    """
+    plan, policy, n_obs = setup.plan, setup.plan.policy, view.full.n_obs
+    is_open = plan.searches and plan.selection.candidates is None and count < n_obs
+    if setup.extra is not None or not is_open:
+        return setup.extra
+    many = n_obs * policy.looked_at > policy.values_in_memory
+    if many or not isinstance(setup.checked, dict):
+        return None
+    few = view.reference.draws[: policy.looked_at]
+    left = expansion.left(view.reference)[: len(few)]
+    return influential_rows(view.session, setup.checked, few, left, more_candidates(count))
+
+
+def more_candidates(count: int) -> int:
+    """Number of candidates that are added to random ones for their influence."""
+    return max(1, count // _INFLUENTIAL)
+
+
 def _pool(
-    setup: Setup, view: LikelihoodView, count: int, series: AllRows | None
+    setup: Setup,
+    view: LikelihoodView,
+    count: int,
+    series: AllRows | None,
+    extra: np.ndarray | None,
 ) -> tuple[np.ndarray, RowModel]:
     """Candidates: random ones, likelier the larger their remainders if their series are known.
 
     The user may ask for rows that stand for all, whatever is known of the posterior. Methods
     that draw rows by chance need candidates that are equally likely.
     """
-    plan, session, checked, extra = setup.plan, view.session, setup.checked, setup.extra
+    plan, session, checked = setup.plan, view.session, setup.checked
     if plan.selection.by_kernel:
         return session.pool(checked, count, plan.seed, extra, by_kernel=True)
     numbers = view.full.row_numbers

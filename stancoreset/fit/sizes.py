@@ -12,6 +12,8 @@ from stancoreset.selection import Coreset, Projection, Remainder
 
 #: The size that asks for a search.
 AUTO = "auto"
+#: Draws that measure the held-out error.
+HELDOUT_DRAWS = 200
 # Shares of the relative error that forbids a certificate: of what no row need complete, and of
 # what no posterior summary can show.
 _NEGLIGIBLE, _INVISIBLE = 0.5, 0.1

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.checks import listed
 from stancoreset.errors import DataError
 from stancoreset.formulas.design import Outcome
 
@@ -125,8 +126,8 @@ def _numbers(outcome: Outcome) -> NDArray[np.float64]:
         )
     if outcome.levels:
         raise DataError(
-            f"the outcome {outcome.name!r} has levels, {_some(outcome.levels)}; expected numbers, "
-            "or family 'bernoulli' or 'cumulative'"
+            f"the outcome {outcome.name!r} has levels, {listed(outcome.levels, 5)}; expected "
+            "numbers, or family 'bernoulli' or 'cumulative'"
         )
     values = np.asarray(outcome.values, dtype=np.float64).reshape(len(outcome.values))
     _require(outcome, values, np.isfinite(values), "finite numbers")
@@ -140,10 +141,6 @@ def _require(outcome: Outcome, values: Any, allowed: Any, expected: str) -> None
             f"the outcome {outcome.name!r} is {wrong[0]:g} in {len(wrong):,} of "
             f"{len(values):,} rows; expected {expected}"
         )
-
-
-def _some(levels: tuple[Any, ...]) -> str:
-    return ", ".join(map(str, levels[:5])) + (", …" if len(levels) > 5 else "")
 
 
 def _positive(outcome: Outcome) -> NDArray[np.float64]:
@@ -170,7 +167,7 @@ def _two(outcome: Outcome) -> NDArray[np.int64]:
         if len(outcome.levels) != 2:
             raise DataError(
                 f"the outcome {outcome.name!r} has {len(outcome.levels)} levels, "
-                f"{_some(outcome.levels)}; expected two: write {outcome.name}"
+                f"{listed(outcome.levels, 5)}; expected two: write {outcome.name}"
                 f"['{outcome.levels[0]}'] to tell one from the others, or take the family "
                 "'cumulative'"
             )
@@ -246,6 +243,29 @@ real gamma_above(real y, real shape, real rate) {
 """,
 )
 
+#: Stan's tails are off from 8 scales on with many degrees of freedom, and minus infinity beyond; at
+#: zero their derivative is no number.
+_STUDENT_TAILS = Tails(
+    "student_t_above((mu - y) / sigma, nu)",
+    "student_t_above((y - mu) / sigma, nu)",
+    """\
+real student_t_above(real z, real nu) {
+  if (abs(z) < 1e-8) return -log2() - 2 * exp(student_t_lpdf(0 | nu, 0, 1)) * z;
+  if (abs(z) < 3) return student_t_lccdf(z | nu, 0, 1);
+  real a = 0.5 * nu;
+  real u = nu / square(z);
+  real f = 1;  // 1 / 2F1(1/2, 1; a + 1; -u) as a continued fraction of Gauss
+  for (j in 1:12) {
+    int k = 13 - j;
+    f = 1 + k * (a + k - 0.5) / ((a + 2 * k - 1) * (a + 2 * k)) * u / f;
+    f = 1 + (k - 0.5) * (a + k - 1) / ((a + 2 * k - 2) * (a + 2 * k - 1)) * u / f;
+  }
+  real tail = 0.5 * log1p(u) - a * log1p(square(z) / nu) - log(f) - log(nu) - lbeta(a, 0.5);
+  return z > 0 ? tail : log1m_exp(tail);
+}
+""",
+)
+
 
 #: The families by name.
 FAMILIES: dict[str, Family] = {
@@ -267,6 +287,7 @@ FAMILIES: dict[str, Family] = {
         _numbers,
         {**_SIGMA, "nu": "real<lower=1>"},
         {**_HALF_T, "nu": "gamma(2, 0.1)"},
+        tails=_STUDENT_TAILS,
     ),
     "lognormal": Family(
         "Log-normal",

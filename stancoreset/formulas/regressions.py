@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stancoreset.checks import check_choice, check_flag, check_labels, check_path
 from stancoreset.engines import Engine, EngineName, resolve_engine
 from stancoreset.errors import DataError, OptionError, OutputError
-from stancoreset.files import atomic_path, make_folder
+from stancoreset.files import atomic_path, make_folder, write_text
 from stancoreset.fit import Plan
 from stancoreset.formulas.brms import refuse_family
 from stancoreset.formulas.design import Design, Groups, Outcome, design_of, like_design
@@ -176,8 +176,7 @@ class Regression:
         for file in files:
             if file.exists() and not overwrite:
                 raise OutputError(f"{file} exists; name another folder, or give overwrite=True")
-        with atomic_path(files[0]) as draft:
-            draft.write_text(self.program, encoding="utf-8")
+        write_text(files[0], self.program)
         with atomic_path(files[1]) as draft:
             to_json(dict(self.data), draft)
         return files

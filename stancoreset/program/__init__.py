@@ -55,7 +55,7 @@ from stancoreset.program.quantities import (
     with_quantities,
 )
 from stancoreset.program.row_blocks import iter_log_lik_blocks
-from stancoreset.program.row_free import RowFreeProgram
+from stancoreset.program.row_free import RowFreeProgram, seconds_of_gradient
 from stancoreset.program.row_weights import (
     WeightKind,
     check_kind,
@@ -133,6 +133,7 @@ __all__ = [
     "require_room_for_draws",
     "result_container",
     "run_nuts",
+    "seconds_of_gradient",
     "shapes_at",
     "take_spaced_draws",
     "unconstrain_all",

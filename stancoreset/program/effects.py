@@ -6,13 +6,11 @@ far.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from stancoreset.engines import (
     BoundModel,
-    Compiled,
     CompiledWithControl,
     Coordinates,
     Engine,
@@ -40,15 +38,12 @@ class Effects:
         The program.
     engine : Engine
         The engine of NUTS.
-    density : callable
-        Gives the program, compiled without rows' log likelihoods.
     name : str
         The author's name of the program, for messages.
     """
 
     controlled: Controlled
     engine: Engine
-    density: Callable[[], Compiled]
     name: str = "model"
 
     def coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:

@@ -40,7 +40,7 @@ from stancoreset.program.adopt import Adopted
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, SHOWN, shown_rows
 from stancoreset.rows.glm import rows_of
 from stancoreset.rows.tables import in_memory
-from stancoreset.stan import StanProgram, WeightedProgram
+from stancoreset.stan import StanProgram, WeightedProgram, advice_on_tails
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +151,8 @@ def check_identities(
     setting = _Setting.choose(weighted, data, rng)
     with _BoundTwice(weighted, engine) as bound:
         try:
-            thetas = random_points(bound.density(setting.rows_a), points, rng)
+            advice = advice_on_tails((original or weighted.program).code)
+            thetas = random_points(bound.density(setting.rows_a), points, rng, advice)
             found = _errors(setting, bound, thetas)
             found["prior"] = max(found["prior"], _prior_on_rows(weighted, data, bound, thetas))
         except DataError as error:
@@ -333,8 +334,13 @@ class _BoundTwice(Closing):
         self._open.close()
 
 
-def random_points(model: BoundModel, number: int, rng: np.random.Generator) -> Float:
-    """Random unconstrained parameters at which the density is finite."""
+def random_points(
+    model: BoundModel, number: int, rng: np.random.Generator, advice: str = ""
+) -> Float:
+    """Random unconstrained parameters at which the density is finite.
+
+    `advice` says what may be wrong if there are none.
+    """
     tries = 8 * number  # some points may have no density
     radius = np.resize(_RADII, tries)[:, None]
     thetas = rng.uniform(-1.0, 1.0, size=(tries, model.n_params)) * radius
@@ -343,7 +349,7 @@ def random_points(model: BoundModel, number: int, rng: np.random.Generator) -> F
         raise IdentityError(
             f"the log density is finite at {len(finite)} of {tries} random points, so the "
             "program's weights cannot be checked; check the data, and declare the parameters' "
-            "bounds, so that every value within them has a density"
+            "bounds, so that every value within them has a density" + (advice and f"; {advice}")
         )
     return finite[:number]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stancoreset.engines import StanData
 from stancoreset.errors import DataError, StancoresetError
 from stancoreset.program.session import Session
+from stancoreset.stan import advice_on_tails
 
 # Number of points at which rows are evaluated, and of rows without a density up to which these are
 # named.
@@ -39,19 +40,23 @@ def impossible_rows(session: Session, checked: StanData, seed: int) -> DataError
         except StancoresetError:  # the program computes something from its data first
             return False
 
+    advice = advice_on_tails(session.adopted.original.code)
     found: list[int] = []
     for row in _failing(everything, fails) if fails(everything) else ():
         found.append(row)
         if len(found) > _MOST:
-            return None
+            if not advice:
+                return None
+            break
     if not found:
         return None
     rows, them = ("row", "it") if len(found) == 1 else ("rows", "them")
     where = ", ".join(_told(row, program.levels, checked) for row in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    many = "over " if len(found) > _MOST else ""
+    more = f" and {many}{min(len(found), _MOST) - 3} more" if len(found) > 3 else ""
     return DataError(
         f"{rows} {where}{more}, counting from 0: with {them} the log density is finite at none of "
-        f"{_POINTS} random points; correct {them}, or leave {them} out"
+        f"{_POINTS} random points; correct {them}, or leave {them} out" + (advice and f"; {advice}")
     )
 
 

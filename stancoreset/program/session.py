@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stancoreset.checks import listed
 from stancoreset.engines import (
     BoundModel,
     Compiled,
@@ -291,7 +292,7 @@ class Session:
     @cached_property
     def effects(self) -> Effects:
         """The program's effects, which chains may move in other coordinates."""
-        return Effects(self.controlled, self.engine, self.density, self.program.program.name)
+        return Effects(self.controlled, self.engine, self.program.program.name)
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""
@@ -340,7 +341,8 @@ class Session:
         """The full data, bound to the engine on first use; cached until the data change."""
         key = content_hash(checked)
         if self._full is None or self._full[0] != key:
-            self.close()
+            if self._full is not None:  # else what is known of these data is kept
+                self.close()
             with (stages or Stages(False))("bind data"):
                 self._passes = self._choose_passes(checked)
                 full = self._bound_full(checked, self.glm_of(checked))
@@ -617,11 +619,7 @@ def _is_same(one: StanData, other: StanData) -> bool:
 def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:
     return ControlError(
         f"the coreset's control variate belongs to {len(control.param_names)} other "
-        f"parameters ({_listed(control.param_names)}); program and data have "
-        f"{len(names)} ({_listed(names)}): select the coreset again "
+        f"parameters ({listed(control.param_names, 4)}); program and data have "
+        f"{len(names)} ({listed(names, 4)}): select the coreset again "
         "with this program and these data"
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

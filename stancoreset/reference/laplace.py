@@ -18,6 +18,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.sparse.linalg import ArpackError, eigsh
 
+from stancoreset.checks import listed
 from stancoreset.engines import Float, climb
 from stancoreset.errors import EngineError, ModeAtInfinityError, ReferenceFitError
 from stancoreset.reference.base import (
@@ -141,6 +142,7 @@ def gaussian_at(mode: Float, precision: AnyMatrix, names: tuple[str, ...]) -> Ga
     except (LinAlgError, FloatingPointError, ValueError):
         lower = None
     if lower is None or not np.all(np.isfinite(lower)) or np.min(np.diag(lower)) < 1e-7:
+        _require_width(mode, precision.diagonal(), names)
         values, vectors = eigh(precision)
         raise _flat(values, vectors[:, 0], names)
     # precision = D L Lᵀ D, so the covariance is F Fᵀ with F = D⁻¹ L⁻ᵀ.
@@ -175,6 +177,28 @@ def _flat(values: Float, direction: Float, names: tuple[str, ...]) -> ReferenceF
         f"eigenvalue {values[0]:.3g}, largest {values[-1]:.3g}); the flat direction is along "
         f"{parts}: not identified there, or the mode is degenerate; {_ADVICE}"
     )
+
+
+def _require_width(mode: Float, precision: Float, names: tuple[str, ...]) -> None:
+    """Refuse an end of a climb where numbers can hardly tell the density's width, and no mode is.
+
+    Where parameters match every outcome exactly the density rises for ever as a scale goes to zero,
+    and a climb ends where rounding hides that.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = np.where(precision > 0, 1 / np.sqrt(precision), np.inf)
+    eps = np.finfo(float).eps
+    narrow = width < np.sqrt(eps) * np.maximum(1.0, np.abs(mode))
+    distance = np.where(narrow, 0.0, np.abs(mode))
+    far = [j for j in np.argsort(-distance) if np.exp(-distance[j]) < eps**0.25]
+    if narrow.any() and far:
+        at, out = int(np.argmax(narrow)), listed((names[j] for j in far), 3)
+        raise ModeAtInfinityError(
+            f"the density rises without bound along {out}: at {mode[far[0]]:.3g} in unconstrained "
+            f"coordinates {names[at]} has a standard deviation of {width[at]:.2g}, and there is no "
+            "mode; parameters match the outcomes exactly, as where all outcomes are equal: leave "
+            "such outcomes out, or give scales a prior that keeps them from zero"
+        )
 
 
 def _require_finite_mode(full: FullData, fit: GaussianFit, wide: float = 10.0) -> None:
@@ -236,14 +260,14 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
 
     density = start.whitened(full.log_density_gradient)
     first = np.zeros(full.n_params)
-    evaluate = density
     if full.passes.stored is not None:
-        evaluate, first = _newton_first(density, first)
+        first = _newton_first(density, first)
     # A gradient of 0.01 in units of posterior standard deviations moves the mode by 0.01 sd.
-    summit = climb(evaluate, first, slope=1e-2, max_iter=500)
+    summit = climb(density, first, slope=1e-2, max_iter=500)
     slope = float(np.max(np.abs(summit.gradient)))
     _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
     if not np.isfinite(summit.value) or slope > 1.0:
+        _require_width(start.mean, 1 / start.sd**2, full.param_names)
         raise ReferenceFitError(
             f"no posterior mode was found: after {summit.evaluations} evaluations the gradient "
             f"is still {slope:.3g} posterior standard deviations ({summit.message}); {_ADVICE}"
@@ -251,26 +275,11 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
     return np.asarray(start.mean + start.chol @ summit.theta)
 
 
-def _newton_first(
-    density: Callable[[Float], tuple[float, Float]], start: Float
-) -> tuple[Callable[[Float], tuple[float, Float]], Float]:
-    """Start at Newton's step z + ∇ if that is higher: the whitened Hessian is about −I.
-
-    The density caches both points, so that they need no further pass.
-    """
-    known: dict[bytes, tuple[float, Float]] = {}
-
-    def remembered(z: Float) -> tuple[float, Float]:
-        key = z.tobytes()
-        return known.pop(key) if key in known else density(z)
-
+def _newton_first(density: Callable[[Float], tuple[float, Float]], start: Float) -> Float:
+    """Newton's step z + ∇ if that is higher than the start: the whitened Hessian is about −I."""
     value, gradient = density(start)
-    known[start.tobytes()] = value, gradient
     there = start + gradient
-    if not np.all(np.isfinite(there)):
-        return remembered, start
-    known[there.tobytes()] = density(there)
-    return remembered, there if known[there.tobytes()][0] > value else start
+    return there if np.all(np.isfinite(there)) and density(there)[0] > value else start
 
 
 def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:

@@ -5,10 +5,6 @@
 A potential is super-Gaussian if log t(√p) is convex and falls in p = s². The maximum is at the
 precision π = 1/γ = −2 d log t(√p)/dp, and the bound's expectation under a Gaussian for s is highest
 at p = E[s²], where it is log t(√p).
-
-−2 log t(√p) of every potential here is concave in √(p + a) for some `offset` a, which is what the
-hybrid update of the double loop needs (Seeger & Nickisch 2008, technical report TR-175, Max Planck
-Institute for Biological Cybernetics).
 """
 
 from __future__ import annotations
@@ -28,16 +24,8 @@ class Potential(Protocol):
     """Potentials of q sites; every array of parameters is of shape (q,) or ()."""
 
     @property
-    def log_concave(self) -> bool:
-        """Whether log t is concave, so that the mode and the bound are unique."""
-
-    @property
     def width(self) -> Float:
         """Scale of the density."""
-
-    @property
-    def offset(self) -> Float:
-        """The smallest a for which −2 log t(√p) is concave in √(p + a)."""
 
     def log(self, p: Float) -> Float:
         """log t(√p), normalised unless the density is improper."""
@@ -47,35 +35,22 @@ class Potential(Protocol):
 
 
 @dataclass(frozen=True)
-class Scaled:
-    """A potential of one scale, whose −2 log t(√p) is concave in √p itself."""
-
-    scale: Float | float
-
-    def __post_init__(self) -> None:
-        name = f"scale of a {type(self).__name__} potential"
-        object.__setattr__(self, "scale", positive(name, self.scale))
-
-    @property
-    def width(self) -> Float:
-        """Scale of the density."""
-        return np.asarray(self.scale)
-
-    @property
-    def offset(self) -> Float:
-        """Zero."""
-        return np.zeros_like(self.width)
-
-
-@dataclass(frozen=True)
-class Laplace(Scaled):
+class Laplace:
     """t(s) = exp(−|s| / scale) / (2 scale), Stan's ``double_exponential(0, scale)``.
 
     >>> Laplace(0.5).precision(np.array([4.0]))
     array([1.])
     """
 
-    log_concave = True
+    scale: Float | float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive("scale of a Laplace potential", self.scale))
+
+    @property
+    def width(self) -> Float:
+        """Scale of the density."""
+        return np.asarray(self.scale)
 
     def log(self, p: Float) -> Float:
         """log t(√p)."""
@@ -84,10 +59,6 @@ class Laplace(Scaled):
     def precision(self, p: Float) -> Float:
         """1 / (scale √p)."""
         return np.asarray(1.0 / (self.width * np.sqrt(p)))
-
-    def height(self, pi: Float) -> Float:
-        """h(γ) = γ / scale² + 2 log(2 scale), at γ = 1/π."""
-        return np.asarray(1.0 / (self.width**2 * pi) + 2.0 * np.log(2.0 * self.width))
 
 
 @dataclass(frozen=True)
@@ -98,8 +69,6 @@ class Power:
     power: Float
     constant: Float
 
-    log_concave = False
-
     def __post_init__(self) -> None:
         for name in ("alpha", "power"):
             object.__setattr__(self, name, positive(f"{name} of a potential", getattr(self, name)))
@@ -109,11 +78,6 @@ class Power:
         """√α."""
         return np.sqrt(self.alpha)
 
-    @property
-    def offset(self) -> Float:
-        """α: −2 log t is twice the power times log √(p + α)."""
-        return self.alpha
-
     def log(self, p: Float) -> Float:
         """log t(√p)."""
         return np.asarray(self.constant - 0.5 * self.power * np.log1p(p / self.alpha))
@@ -121,11 +85,6 @@ class Power:
     def precision(self, p: Float) -> Float:
         """Power / (α + p)."""
         return np.asarray(self.power / (self.alpha + p))
-
-    def height(self, pi: Float) -> Float:
-        """h(γ) = α / γ + power log γ + constants, at γ = 1/π."""
-        log_ratio = np.log(self.alpha * pi / self.power)
-        return np.asarray(self.alpha * pi - self.power * (1.0 + log_ratio) - 2.0 * self.constant)
 
 
 def positive(name: str, value: Any) -> Float:

@@ -30,14 +30,12 @@ def ends_of_climbs(
     tries: int,
     max_iter: int = 2000,
     fit: Callable[[Float], GaussianFit] | None = None,
-    first: Float | None = None,
 ) -> tuple[Float, str]:
     """Ends of optimisations from random inits, the highest first, (K, P), and the last failure.
 
-    There are at most `tries` optimisations, until as many as `wanted` have succeeded; the first one
-    begins at `first`, if there is one. `fit` returns the Gaussian at a mode, or raises a
-    `StancoresetError`: in coordinates that the first one whitens, later optimisations take a tenth
-    of the steps.
+    There are at most `tries` optimisations, until as many as `wanted` have succeeded. `fit` returns
+    the Gaussian at a mode, or raises a `StancoresetError`: in coordinates that the first one
+    whitens, later optimisations take a tenth of the steps.
     """
     message = ""
     ends: list[Float] = []
@@ -47,11 +45,11 @@ def ends_of_climbs(
         if len(ends) == wanted:
             break
         try:
-            init, own = None if attempt else first, start_seed(seed, attempt)
+            own = start_seed(seed, attempt)
             if known is None:
-                theta = model.mode(init=init, seed=own, max_iter=max_iter)
+                theta = model.mode(seed=own, max_iter=max_iter)
             else:
-                start = stan_init(model, np.random.default_rng(own), init)
+                start = stan_init(model, np.random.default_rng(own))
                 whitened = known.whitened(model.log_density_gradient)
                 top = climb(whitened, known.standardised(start[None])[:, 0], max_iter=max_iter)
                 theta = np.asarray(known.mean + known.chol @ top.theta)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,12 +137,18 @@ class Directions:
         return _moved(points, np.concatenate([self.steps, -self.steps]))
 
     def forward(self, values: Float) -> tuple[Float, Callable[[int], Matrix]]:
-        """Values at the points from those at `ahead`, and a function that reads each Jacobian."""
+        """Values at the points from those at `ahead`, and a function that reads each Jacobian.
+
+        The next Jacobian takes the place of the one before.
+        """
         values = _by_point(values, 1 + self.count)
         return values[:, 0], lambda k: self._placed(values[k, 1:] - values[k, 0])
 
     def central(self, values: Float) -> tuple[Float, Callable[[int], Matrix]]:
-        """Values at the points from those at `around`, and a function that reads each Jacobian."""
+        """Values at the points from those at `around`, and a function that reads each Jacobian.
+
+        The next Jacobian takes the place of the one before.
+        """
         count = self.count
         values = _by_point(values, 1 + 2 * count)
         return values[:, 0], lambda k: self._placed(
@@ -153,16 +158,16 @@ class Directions:
     def _placed(self, difference: Float) -> Matrix:
         if self.kept is not None:
             difference = difference[:, self.kept]
-        order, indices, indptr = self._layout
-        data = (difference[self.along, self.at] / self.length)[order]
-        return Matrix((data, indices, indptr), shape=self.shape)
+        order, jacobian = self._layout
+        jacobian.data = (difference[self.along, self.at] / self.length)[order]
+        return jacobian
 
     @cached_property
-    def _layout(self) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
-        """The entries' order, columns and row starts in a sparse matrix."""
+    def _layout(self) -> tuple[NDArray[np.intp], Matrix]:
+        """The entries' order in a sparse matrix, and the matrix, which takes long to make."""
         numbers = 1 + np.arange(len(self.along))
         placed = Matrix((numbers, (self.entry[0], self.entry[1])), shape=self.shape)
-        return placed.data - 1, placed.indices, placed.indptr
+        return placed.data - 1, placed.astype(np.float64)
 
 
 def _moved(points: Float, steps: Float) -> Float:

@@ -266,7 +266,8 @@ class FullData:
     @property
     def fast(self) -> bool:
         """Whether evaluation costs much less than the author's program on all rows."""
-        return self.kernel is not None or self.passes.distinct > 0 or self._at_once
+        own = self.kernel is not None or self.passes.distinct > 0 or self._at_once
+        return own or (self._through is not None and self._through.seen.fast)
 
     @property
     def chunks(self) -> list[BoundModel]:

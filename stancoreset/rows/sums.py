@@ -173,15 +173,26 @@ class ArrayChunks(Closing):
 
 @dataclass(frozen=True)
 class StoredChunks(Closing):
-    """Chunks that each pass reads again, evaluated by a kernel."""
+    """Chunks that each pass reads again, evaluated by a kernel.
+
+    The last gradients are kept: climbs end, and expansions begin, where a pass has been.
+    """
 
     stored: StoredRows
     kernel: Kernel
+    _gradients: dict[bytes, Sums] = field(default_factory=dict, init=False, repr=False)
 
     def sums(self, method: str, draws: Float, progress: Progress | None = None) -> Sums:
         """See `RowSums.sums`."""
+        there = draws.tobytes() if method == "log_density_gradient" else b""
+        if there in self._gradients:
+            return self._gradients[there]
         tell = _in_draws(progress, len(draws), self.stored.n_obs)
-        return self.stored.sums(self.kernel, method, draws, tell)
+        sums = self.stored.sums(self.kernel, method, draws, tell)
+        if there:
+            self._gradients.clear()
+            self._gradients[there] = sums
+        return sums
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ Rows are cut into blocks only if the data are large. Each of B blocks contains t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -166,7 +166,7 @@ class ShownWitness(Closing):
         """See `Witness.compare`; the error is the largest of any block."""
         found = [block.compare(draws, ours) for block in self.blocks]
         rows = sum(one.rows for one in found)
-        return Comparison(_largest(one.error for one in found), len(draws), rows, self.of)
+        return Comparison(float(np.max([one.error for one in found])), len(draws), rows, self.of)
 
     def close(self) -> None:
         """Release the engine's copies of the data."""
@@ -268,17 +268,29 @@ def _patterns(chunk: Mapping[str, Any], most: int = 1_000) -> NDArray[np.int64]:
     """The first row of each pattern of zeros and signs, and of each level of an integer.
 
     A part of a predictor that vanishes on most rows, such as an interaction of two rare
-    indicators, does not vanish on the rows of some pattern.
+    indicators, does not vanish on the rows of some pattern. Of many patterns, and of many levels,
+    those that occur last are shown, for rare ones are among these.
+
+    >>> _patterns({"x": np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 0.0]])}).tolist()
+    [0, 2]
     """
-    found = [np.zeros(0, dtype=np.int64)]
-    signs = []
+    rng = np.random.default_rng(0)
+    pattern: Float = np.zeros(row_count(chunk))
+    firsts = []
     for value in chunk.values():
         columns = np.reshape(value, (len(value), -1))
-        signs.append(np.sign(columns).astype(np.int8))
+        # Sums of whole numbers below 2^53 are exact: equal patterns have one number.
+        pattern += np.sign(columns) @ rng.integers(2**40, size=columns.shape[1]).astype(np.float64)
         if columns.shape[1] == 1 and np.issubdtype(columns.dtype, np.integer):
-            found.append(np.unique(columns[:, 0], return_index=True)[1][:most])
-    _, first = np.unique(np.concatenate(signs, axis=1), axis=0, return_index=True)
-    return np.unique(np.concatenate([*found, first[:most]]))
+            firsts.append(_first_of_each(columns[:, 0])[-most:])
+    return np.unique(np.concatenate([*firsts, _first_of_each(pattern)[-most:]]))
+
+
+def _first_of_each(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Ascending position of the first of each distinct value, without sorting them."""
+    import pandas as pd
+
+    return np.flatnonzero(~pd.Index(values).duplicated())
 
 
 class FullDensity(Protocol):
@@ -400,11 +412,6 @@ class WitnessedDensity:
 def _spread(length: int, count: int = 5) -> NDArray[np.int64]:
     """Positions of `count` draws, from the first to the last."""
     return np.unique(np.linspace(0, length - 1, min(count, length)).astype(np.int64))
-
-
-def _largest(errors: Iterable[float]) -> float:
-    """The largest of some errors; NaN if one is."""
-    return float(np.max(list(errors)))
 
 
 def _without_priors(values: Float, priors: int, prior: BoundModel, draws: Float) -> Float:

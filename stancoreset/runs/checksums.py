@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stancoreset.errors import OutputError
-from stancoreset.files import atomic_path, reading
+from stancoreset.files import reading, write_text
 
 #: Name of the file of checksums.
 CHECKSUMS = "checksums.txt"
@@ -37,8 +37,7 @@ def record(folder: Path, names: Iterable[str]) -> None:
     listed = read_checksums(folder) or {}
     listed |= {name: _digest(folder / name) for name in names if (folder / name).is_file()}
     lines = [f"{digest}  {name}\n" for name, digest in listed.items() if (folder / name).is_file()]
-    with atomic_path(folder / CHECKSUMS) as temporary:
-        temporary.write_text("".join(lines), encoding="utf-8")
+    write_text(folder / CHECKSUMS, "".join(lines))
 
 
 def require_unchanged(file: Path, listed: dict[str, str] | None) -> None:

@@ -23,7 +23,7 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import Engine, EngineName, Float, resolve_engine
 from stancoreset.errors import NoCoresetError, OutputError
-from stancoreset.files import atomic_path, reading
+from stancoreset.files import reading, write_text
 from stancoreset.posterior import Certificate, Evidence, arviz, corrected_posterior, percent, plots
 from stancoreset.program import Data
 from stancoreset.progress import Stages
@@ -422,9 +422,9 @@ def keep_fit(fit: CoresetFit, folder: RunFolder, stages: Stages) -> None:
         folder.keep_all(fit)
         arviz.save(fit.laplace, here / "laplace.nc")
         if fit.data is not None:
-            _write(here / COMPANION, json_text(fit.data) + "\n")
+            write_text(here / COMPANION, json_text(fit.data) + "\n")
         if fit.program:
-            _write(here / PROGRAM, fit.program)
+            write_text(here / PROGRAM, fit.program)
         enlist(here, ("laplace.nc", COMPANION, PROGRAM))
     with stages("report"):
         _ = fit._shown
@@ -435,17 +435,11 @@ def keep_fit(fit: CoresetFit, folder: RunFolder, stages: Stages) -> None:
 
 def write_reports(fit: CoresetFit, here: Path) -> None:
     """Write a fit's report in its three forms, the one last that makes its run complete."""
-    _write(here / "report.md", fit.markdown())
-    _write(here / "report.html", fit.html())
+    write_text(here / "report.md", fit.markdown())
+    write_text(here / "report.html", fit.html())
     enlist(here, ("report.md", "report.html"))
-    _write(here / "report.json", json.dumps(fit.report(), indent=2, default=str) + "\n")
+    write_text(here / "report.json", json.dumps(fit.report(), indent=2, default=str) + "\n")
     enlist(here, ("report.json",))
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_path(path) as temporary:
-        # The bytes of names that the locale could not read are written as they came.
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def _plain(value: Any) -> Any:

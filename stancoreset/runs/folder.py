@@ -20,9 +20,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stancoreset.checks import check_flag, check_path, explain_absence
+from stancoreset.checks import check_flag, check_path, explain_absence, shown
 from stancoreset.errors import OptionError, OutputError, StancoresetError
-from stancoreset.files import atomic_path, is_temporary, read_numbers, reading, remove_leftovers
+from stancoreset.files import (
+    atomic_path,
+    is_temporary,
+    read_numbers,
+    reading,
+    remove_leftovers,
+    write_text,
+    writing,
+)
 from stancoreset.posterior import Certificate, Marginals, arviz, certify
 from stancoreset.posterior.arviz import MonteCarlo
 from stancoreset.reference import GaussianFit, Reference
@@ -53,8 +61,6 @@ _ARRAYS = ("draws", "log_prior", "log_likelihood")
 _OPTIONAL_ARRAYS = ("log_q", "spare", "elsewhere")
 # The setting that limits the number of rounds.
 _ROUNDS = "max_rounds"
-# Longest text of a value in a message.
-_LONGEST = 120
 
 
 def _round(number: int | str) -> str:
@@ -95,7 +101,7 @@ class RunFolder:
         if path is None:
             return
         folder = check_path("output_dir", path)
-        with _writing(folder):
+        with writing(folder):
             _require_writable(folder)
             if (folder / _MARKER).exists():
                 if _holds_run(folder) and not (resume or overwrite or _failed(folder)):
@@ -137,7 +143,7 @@ class RunFolder:
             return cls(None, fingerprint)
         place = check_path("output_dir", path)
         folder, instead = cls(place, fingerprint), cls(place / _NEXT, fingerprint, place)
-        with _writing(place):
+        with writing(place):
             if place.is_dir():
                 _tidy(place)
             if resume or (_failed(place) and not overwrite):
@@ -157,8 +163,7 @@ class RunFolder:
         assert self.path is not None
         self.clear()
         self.path.mkdir(parents=True, exist_ok=True)
-        with atomic_path(self.path / _MARKER) as temporary:
-            temporary.write_text(json.dumps(self._fingerprint, indent=2) + "\n", encoding="utf-8")
+        write_text(self.path / _MARKER, json.dumps(self._fingerprint, indent=2) + "\n")
         record(self.path, ())
 
     def _go_on(self) -> None:
@@ -198,7 +203,8 @@ class RunFolder:
         different = self._differences(there)
         if different:
             pairs = ", ".join(
-                f"{k} was {_shown(there.get(k))}, now {_shown(asked.get(k))}" for k in different
+                f"{k} was {shown(there.get(k), 120)}, now {shown(asked.get(k), 120)}"
+                for k in different
             )
             raise OutputError(
                 f"{self.path} holds another run, it cannot be resumed: {pairs}; name another "
@@ -223,7 +229,7 @@ class RunFolder:
         killed while it moves them, the next one moves the rest.
         """
         if self._replaces is not None and self.path is not None:
-            with _writing(self._replaces):
+            with writing(self._replaces):
                 _take_place(self.path, self._replaces)
             self.path, self._replaces = self._replaces, None
 
@@ -250,7 +256,7 @@ class RunFolder:
         """Copy the stages of the best round to the run, after setting the first pass aside."""
         if self.path is None or best == 0:
             return
-        with _writing(self.path / _round(0)):
+        with writing(self.path / _round(0)):
             self._set_aside()
         _copy(self.path / _round(best), self.path, _stage_files(self.path / _round(best)))
 
@@ -643,18 +649,3 @@ def _tidy(path: Path) -> None:
     shutil.rmtree(path / _PAST, ignore_errors=True)
     if is_complete(path / _NEXT):
         _take_place(path / _NEXT, path)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turn errors of the system into one that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _shown(value: Any) -> str:
-    """A value for a message, shortened if it is long."""
-    words = repr(value)
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

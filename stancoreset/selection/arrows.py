@@ -41,12 +41,6 @@ class Arrow:
     values: Float = field(repr=False)
 
     @classmethod
-    def none(cls, size: int) -> Arrow:
-        """An arrow of `size` coordinates without entries beside the diagonal."""
-        nowhere = np.zeros(0, dtype=np.intp)
-        return cls(nowhere, np.zeros((size, 0)), np.zeros((0, 2), dtype=np.intp), np.zeros(0))
-
-    @classmethod
     def of(cls, matrix: Matrix, blocks: Blocks) -> Arrow:
         """The parts of a symmetric matrix whose groups do not meet."""
         shared = blocks.shared

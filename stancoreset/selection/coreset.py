@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stancoreset.checks import check_is, check_number, check_path, check_text, check_whole
 from stancoreset.engines import Float, StanData
 from stancoreset.errors import DataError, OptionError, SolverError
-from stancoreset.files import atomic_path, read_numbers, reading
+from stancoreset.files import atomic_path, read_numbers, reading, write_text
 from stancoreset.posterior import card, percent
 from stancoreset.selection.control_variates import ControlVariate
 from stancoreset.selection.hermite import HermiteProjection
@@ -224,8 +224,7 @@ class Coreset:
             self.to_frame().to_csv(temporary, index=False)
         if self.control is not None:
             self.control.save(path.with_suffix(".npz"))
-        with atomic_path(path.with_suffix(".json")) as temporary:
-            temporary.write_text(json.dumps(self.describe(), indent=2) + "\n", encoding="utf-8")
+        write_text(path.with_suffix(".json"), json.dumps(self.describe(), indent=2) + "\n")
 
     def describe(self) -> dict[str, Any]:
         """Everything except rows and weights, as plain values for JSON."""

@@ -26,6 +26,7 @@ from stancoreset.stan.likelihood import (
 )
 from stancoreset.stan.shifts import Shifts
 from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path
+from stancoreset.stan.tails import advice_on_tails
 from stancoreset.stan.weighted import WeightedProgram, weighted_program
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "StanProgram",
     "WeightedProgram",
     "add_control",
+    "advice_on_tails",
     "centring",
     "has_size",
     "labels_of",

@@ -159,13 +159,11 @@ def add_control(
     weighted: WeightedProgram,
     *,
     ilr_simplex: bool,
-    seen: bool = True,
     behind: frozenset[str] = frozenset(),
 ) -> Controlled:
-    """Write the quadratic term into a weighted program.
+    """Write the quadratic term into a weighted program, in the coordinates ψ that its rows see.
 
-    With `ilr_simplex` the engine's simplices are isometric log-ratios (Stan 2.37 and later); with
-    `seen` ψ are the coordinates of what the rows see, otherwise those of the parameters; see
+    With `ilr_simplex` the engine's simplices are isometric log-ratios (Stan 2.37 and later); see
     `likelihood_of` for variables `behind` the cut.
 
     >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
@@ -174,7 +172,7 @@ def add_control(
     ('alpha', 'beta')
     """
     program = weighted.program
-    likelihood = likelihood_of(weighted, behind) if seen else None
+    likelihood = likelihood_of(weighted, behind)
     free = Names(program.tree)
     names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
     written: dict[str, str] = {}

@@ -646,7 +646,7 @@ def _entry(e: n.Expr, many: str) -> n.Expr | None:
     """
 
     def leaf(e: n.Expr) -> n.Expr | None:
-        at_many = many in map(text, _singles(e))
+        at_many = many in {text(bare(x.index)) for x in n.find_all(e, n.Single)}
         match e:
             case _ if not e.type.rank and not at_many:
                 return e
@@ -664,7 +664,3 @@ def _entry(e: n.Expr, many: str) -> n.Expr | None:
         return entry_of(e, leaf)
     except DoesNotApplyError:
         return None
-
-
-def _singles(e: n.Node) -> Iterator[n.Expr]:
-    return (bare(x.index) for x in n.find_all(e, n.Single))

@@ -228,7 +228,9 @@ class _Search:
             i = n.integer(self.names.fresh("i"))
             size = n.call("size", effects, kind=n.INT)
             loops, effects = (*loops, n.loop(i.name, size)), unchained(n.entry(effects, i))
-            mean, scale = (_entry_of_one(e, i, effects.type) for e in (mean, scale))
+            # One that all share is unchanged.
+            rank = effects.type.rank
+            mean, scale = (n.entry(e, i) if e.type.rank > rank else e for e in (mean, scale))
         one = Located(_variable(effects).name, loops, effects, mean, scale, node, density)
         if self.fits(one):
             yield one
@@ -312,11 +314,6 @@ def _diagonal(spread: n.Expr, function: str) -> n.Expr | None:
             scale = bare(other if name == "quad_form_diag" else one)
             return scale if scale.type.rank == 1 and not scale.type.array else None
     return None
-
-
-def _entry_of_one(e: n.Expr, i: n.Expr, kind: n.Type) -> n.Expr:
-    """The i-th entry of an expression for an array of effects; one that all share is unchanged."""
-    return n.entry(e, i) if e.type.rank > kind.rank else e
 
 
 def _variable(e: n.Expr) -> n.Var:

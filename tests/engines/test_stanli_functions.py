@@ -193,3 +193,14 @@ def test_normal_vectors_of_an_ill_conditioned_spread_are_right_to_its_condition(
             exact -= 4.5 * np.log(2 * np.pi)
             bound = 10 * np.finfo(float).eps * np.linalg.cond(factor) ** 2
             np.testing.assert_allclose(value, exact, rtol=max(bound, 1e-12))
+
+
+def test_a_recursion_that_parameters_stop_is_no_fault_of_the_data():
+    code = """
+    functions { real f(real x); real f(real x) { return x > 5 ? x : 0.5 * f(x + 1); } }
+    data { int N; vector[N] y; } parameters { real m; } model { y ~ normal(f(m), 1); }
+    """
+    compiled = StanliEngine(threads=1).compile(code, name="again")
+    for bind in (compiled.bind, compiled.bind_density):
+        with pytest.raises(sc.errors.EngineError, match=r"'again': functions .* use CmdStan"):
+            bind({"N": 1, "y": np.zeros(1)})

@@ -32,7 +32,6 @@ from stancoreset.engines import nuts as nuts_options
 from stancoreset.engines.stanli import StanliBound
 from stancoreset.errors import OptionError
 from stancoreset.fit import Plan, by_group, selecting
-from stancoreset.fit.plan import HELDOUT_DRAWS
 from stancoreset.fit.projector import Projector
 from stancoreset.fit.quadratic import prefers_series
 from stancoreset.fit.rounds import Rounds
@@ -40,6 +39,7 @@ from stancoreset.fit.sampling import find_near, sample_coreset
 from stancoreset.fit.selecting import select_projected
 from stancoreset.fit.setup import Setup
 from stancoreset.fit.sizes import (
+    HELDOUT_DRAWS,
     draws_to_select,
     further_draws,
     initial_draws,

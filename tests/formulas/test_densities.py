@@ -163,9 +163,11 @@ def tails(family, engine):
     """A program of the log probabilities of limits: below, above, in an interval."""
     d = sc.regression("weibull | cens(code, upper) ~ x", FRAME, family=family, engine="stanli")
     functions = d.program[d.program.index("functions") : d.program.index("data {")]
-    given = ", ".join(["mu", *(f"exp(p[{k}])" for k, _ in enumerate(KNOWN[family].parameters, 2))])
+    moved = 1 + len(KNOWN[family].parameters)
+    given = ", ".join(["mu", *(f"exp(p[{k}])" for k in range(2, moved + 1))])
     code = (
-        f"{functions}data {{ int cens; real y; real rcens; }}\nparameters {{ vector[2] p; }}\n"
+        f"{functions}data {{ int cens; real y; real rcens; }}\n"
+        f"parameters {{ vector[{moved}] p; }}\n"
         f"model {{ real mu = p[1]; target += censored_lpdf(y | cens, rcens, {given}); }}"
     )
     return resolve_engine(engine, 1).compile(code, name="tails")
@@ -201,6 +203,62 @@ def test_normal_tails_far_out(family, engine, request):
             if sign:
                 by_hand = [sign * hazard / sigma, hazard * z]
                 np.testing.assert_allclose(slope[0], by_hand, rtol=4e-5)
+
+
+# By mpmath with 60 digits: degrees of freedom and z, log probability above z, and its derivative by
+# the logarithm of the degrees of freedom.
+STUDENT = [
+    (1.0, 8.0, -3.22934483015542, -1.89746595223),
+    (1.0, 1e6, -14.960240443814008, -13.6223633774),
+    (3.0, 100.0, -13.71814706801528, -11.0889244198),
+    (3.0, 1e6, -41.34880823485182, -38.7191716992),
+    (30.0, 8.0, -19.581303156737295, -7.25162196994),
+    (30.0, 1e4, -227.92012380993742, -210.783930571),
+    (200.0, 8.0, -30.638906853610145, -3.640848475),
+    (200.0, 100.0, -396.7421081557485, -295.63229466),
+    (200.0, 1e4, -1315.8058839614055, -1212.73548676),
+    (200.0, 1e6, -2236.8397221692226, -2133.76912499),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_student_tails_far_out(engine, request):
+    """Where Stan's own is off by 3e-5 at z = 8 and minus infinity at z = 1000 of 200 degrees."""
+    if engine == "cmdstan":
+        request.getfixturevalue("cmdstan")
+    made = tails("student", engine)
+    for nu, z, tail, by_nu in STUDENT:
+        hazard = np.exp(stats.t.logpdf(z, nu) - tail)
+        for cens, y, sign in ((1, z, 1), (-1, -z, -1)):
+            data = {"cens": cens, "y": 1.5 * y, "rcens": 0.0}
+            point = np.array([[0.0, np.log(1.5), np.log(nu)]])
+            with made.bind(data) as bound:
+                found, slope = bound.log_density_gradient(point)
+            np.testing.assert_allclose(found, tail, rtol=1e-9)
+            by_hand = [sign * hazard / 1.5, hazard * z, by_nu]
+            np.testing.assert_allclose(slope[0], by_hand, rtol=1e-7)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_student_tails_are_scipys(engine, request):
+    """Above and below limits on both sides, and in intervals, where SciPy has digits."""
+    if engine == "cmdstan":
+        request.getfixturevalue("cmdstan")
+    made = tails("student", engine)
+    for nu in (1.0, 4.0, 60.0):
+        there = stats.t(nu, 0.4, 1.5)
+        for z in (-7.0, -1.2, -0.3, 0.0, 0.9, 1.1, 6.0):
+            y, upper = 0.4 + 1.5 * z, 0.4 + 1.5 * (z + 0.5)
+            within = [there.cdf(upper) - there.cdf(y), there.sf(y) - there.sf(upper)][z > 0]
+            for cens, value in ((1, there.logsf(y)), (-1, there.logcdf(y)), (2, np.log(within))):
+                point = np.array([[0.4, np.log(1.5), np.log(nu)]])
+                with made.bind({"cens": cens, "y": y, "rcens": upper}) as bound:
+                    found, slope = bound.log_density_gradient(point)
+                    assert np.isfinite(slope).all()
+                    step = np.diag([1e-4] * 3)
+                    ahead, behind = (bound.log_density(point + s * step) for s in (1, -1))
+                np.testing.assert_allclose(found, value, rtol=1e-9, atol=1e-13)
+                np.testing.assert_allclose(slope[0], (ahead - behind) / 2e-4, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -67,3 +67,33 @@ def test_a_fit_says_which_row_ends_it():
     ):
         model.fit(changed("y", [17], -1), seed=reseeded(1))
     assert "initialization failed" in str(caught.value.__cause__)
+
+
+# Stan's `normal_lccdf` is minus infinity from 8.3 sds on, stanli's is not: this one is, in both.
+CENSORED = """
+functions {
+  real tail(real z) { return z > 8.3 ? negative_infinity() : normal_lccdf(z | 0, 1); }
+}
+data { int N; vector[N] y; array[N] int above; }
+parameters { real mu; real<lower=0> s; }
+model {
+  mu ~ normal(0, 5); s ~ exponential(1);
+  for (n in 1:N) {
+    if (above[n]) target += tail((y[n] - mu) / s);
+    else y[n] ~ normal(mu, s);
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("rows", "told"), [(1, "row 5, "), (40, "5, 6, 7 and over 17 more")])
+def test_a_tail_that_ends_too_near_is_named(rows, told):
+    y = np.random.default_rng(2).normal(size=300)
+    above = np.zeros(300, dtype=int)
+    y[5 : 5 + rows], above[5 : 5 + rows] = 40.0, 1
+    with sc.CoresetModel(stan_code=CENSORED, engine="stanli") as model:
+        error = impossible_rows(model._session, model.read({"N": 300, "y": y, "above": above}), 1)
+    assert told in str(error)
+    expected = r"normal_lccdf \(line 3\) is minus infinity from 8.3 sds .* write normal_lcdf"
+    with pytest.raises(DataError, match=expected):
+        raise error

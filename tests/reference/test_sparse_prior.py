@@ -19,7 +19,6 @@ import stancoreset as sc
 from papers.double_loop import (
     Laplace,
     Likelihood,
-    Power,
     SparseModel,
     double_loop,
     student_t,
@@ -27,6 +26,7 @@ from papers.double_loop import (
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.errors import ReferenceFitError
 from stancoreset.posterior.importance import smoothed_weights
+from stancoreset.reference import potentials
 from stancoreset.reference.base import GaussianFit
 from stancoreset.reference.gaussian_vi import _Kinks, _of_kinks, balanced_noise
 from stancoreset.reference.methods import fit_reference
@@ -126,7 +126,7 @@ def test_what_is_recognised(prior):
     np.testing.assert_allclose(
         site.potential.precision(p), expected.precision(p) * np.ones(2), rtol=1e-6
     )
-    assert isinstance(site.potential, Laplace | Power)
+    assert isinstance(site.potential, potentials.Laplace | potentials.Power)
 
 
 @pytest.mark.fit

@@ -16,7 +16,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError, OutputError
 from stancoreset.fit.controlled import ControlledSelection
-from stancoreset.fit.rounds import influential_rows
+from stancoreset.fit.selecting import influential_rows
 from stancoreset.program.certify import Certifier
 from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.rows import Blocks, Matrix
@@ -697,7 +697,10 @@ def test_rows_found_by_their_influence(model, data, reference):
     """|Σ_s r_s L_n(θ_s)| is largest for them, by the closed form of the likelihood."""
     core = sc.select(model.project(data, reference, candidates=100, heldout=50, seed=2), 8)
     checked, session = model.read(data), model._session
-    found = influential_rows(session, checked, core, reference.draws, 60)
+    full = session.full_data(checked)
+    left = full.log_likelihood(reference.draws)
+    left -= session.coreset_log_likelihood(checked, core, reference.draws)
+    found = influential_rows(session, checked, reference.draws, left, 60)
     eta, _ = eta_and_x(data, reference.draws)
     log_lik = data["y"] * eta - np.logaddexp(0, eta)
     residual = log_lik.sum(axis=1) - log_lik[:, core.indices] @ core.weights

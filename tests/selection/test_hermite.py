@@ -379,7 +379,9 @@ def test_norm_is_the_spread_of_the_log_likelihood(problem):
     value, _ = glm.evaluate("log_density", rows, draws)
     assert projection.norm == pytest.approx(np.std(value), rel=0.03)
     expected = expected_rows(rows, LOGISTIC, q)
-    assert projection.norm**2 == pytest.approx(expected.squared_norm(q) + projection.variance)
+    first, second = q.chol.T @ expected.gradient, q.chol.T @ expected.hessian @ q.chol
+    quadratic = first @ first + 0.5 * np.sum(second**2)  # the variance of what they are of
+    assert projection.norm**2 == pytest.approx(quadratic + projection.variance)
 
 
 def test_random_rows_estimate_the_gap(problem):

@@ -58,6 +58,13 @@ WRITTEN = {
     " target += w[i] * l;",
     "visits within visits": "for (e in from[i]:to[i]) { real l = m[e] * a; for (j in f[e]:n[i])"
     " { l += z[i, j] * u[j]; if (z[i, j] > 0) l -= s; } target += square(l); }",
+    "visits that do not meet": "for (e in from[i]:to[i]) { real l = m[e] * u[f[e]]; if (m[e] > 0)"
+    " { l += a; target += w[i] * l^2; } else if (y[i] > 0) target += w[i] * f[e] * a * x[i]; }"
+    " for (j in 1:n[i]) target += z[i, j] * u[j] * w[i];",
+    "a density of slices": "target += w[i] * normal_lpdf(m[from[i]:to[i]] |"
+    " a + u[f[from[i]:to[i]]]' .* m[from[i]:to[i]] + u[g[i]], s);",
+    "a sum of slices": "if (x[i] > 0) target += w[i] * (sum(m[from[i]:to[i]] * a) - 2 * b[1])"
+    " + student_t_lpdf(m[from[i]:to[i]] | 3, a * x[i], s);",
     "visits counted on": "int e = from[i]; int many = n[i]; for (j in 1:many) { target += m[e] * a;"
     " e += 1; }",
     "a branch of no row": "if (x[i] > 1e9) target += log(s) * w[i]; else target += a * w[i];",
@@ -69,6 +76,9 @@ LEFT = {
     "reads the density": "target += target() * x[i];",
     "a function of parameters": "target += slope(a) * x[i] + slope(a * x[i]);",
     "one name twice": "if (y[i] > 0) { real l = a; target += l; } else { real l; } target += a;",
+    "slices that meet": "target += log1p_exp(normal_lpdf(m[from[i]:to[i]] | a, s));",
+    "slices of two lengths": "target += normal_lpdf(m[from[i]:to[i]] | m[from[i]:M], s);",
+    "a product of slices": "target += w[i] * sum(m[from[i]:to[i]] * u[f[from[i]:to[i]]]);",
     "a running sum": "total += x[i] * a; target += total;",
 }
 

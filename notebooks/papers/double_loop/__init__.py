@@ -13,9 +13,8 @@ from papers.double_loop.loop import (
     double_loop,
     sparse_mode,
 )
-from papers.double_loop.potentials import Horseshoe, ard, student_t
+from papers.double_loop.potentials import Horseshoe, Laplace, Potential, Power, ard, student_t
 from papers.double_loop.variances import Precision, lanczos, probing
-from stancoreset.reference.potentials import Laplace, Potential, Power
 
 __all__ = [
     "DoubleLoop",

@@ -28,6 +28,7 @@ from scipy.linalg import LinAlgError
 from papers.double_loop.inner import minimise
 from papers.double_loop.likelihoods import Likelihood
 from papers.double_loop.outer import Bounding, check_bounding, inner_sites
+from papers.double_loop.potentials import Laplace, Potential, Power
 from papers.double_loop.variances import Precision, lanczos, probing
 from stancoreset.checks import (
     as_numbers,
@@ -41,7 +42,6 @@ from stancoreset.checks import (
 from stancoreset.engines import Float
 from stancoreset.errors import DataError, OptionError, ReferenceFitError
 from stancoreset.reference import GaussianFit
-from stancoreset.reference.potentials import Laplace, Potential, Power
 from stancoreset.rows import AnyMatrix, is_sparse
 
 __all__ = ["DoubleLoop", "SparseModel", "Variances", "double_loop", "sparse_mode"]

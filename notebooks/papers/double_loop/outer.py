@@ -21,10 +21,10 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from papers.double_loop.potentials import Laplace, Potential, Power
 from stancoreset.checks import check_choice
 from stancoreset.engines import Float
 from stancoreset.errors import OptionError
-from stancoreset.reference.potentials import Laplace, Potential, Power
 
 __all__ = ["Bounding", "InnerSites", "Root", "check_bounding", "inner_sites"]
 

@@ -1,19 +1,72 @@
-"""Potentials of the double loop that no recognised prior of a Stan program has."""
+"""Potentials with what the double loop asks of them, and some that no recognised prior has.
+
+−2 log t(√p) of every potential here is concave in √(p + a) for some `offset` a, which is what the
+hybrid update needs (Seeger & Nickisch 2008, technical report TR-175, Max Planck Institute for
+Biological Cybernetics).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import betaln, exp1
 
 from stancoreset.engines import Float
-from stancoreset.reference.potentials import Power, Scaled, positive
+from stancoreset.reference import potentials
+from stancoreset.reference.potentials import positive
 
-__all__ = ["Horseshoe", "ard", "student_t"]
+__all__ = ["Horseshoe", "Laplace", "Potential", "Power", "ard", "student_t"]
 
 # Where the continued fraction of exp1 takes over from the function itself, and its terms.
 _FAR, _TERMS = 2.0, 60
+
+
+@runtime_checkable
+class Potential(potentials.Potential, Protocol):
+    """Potentials of q sites."""
+
+    @property
+    def log_concave(self) -> bool:
+        """Whether log t is concave, so that the mode and the bound are unique."""
+
+    @property
+    def offset(self) -> Float:
+        """The smallest a for which −2 log t(√p) is concave in √(p + a)."""
+
+
+@dataclass(frozen=True)
+class Laplace(potentials.Laplace):
+    """t(s) = exp(−|s| / scale) / (2 scale)."""
+
+    log_concave = True
+
+    @property
+    def offset(self) -> Float:
+        """Zero."""
+        return np.zeros_like(self.width)
+
+    def height(self, pi: Float) -> Float:
+        """h(γ) = γ / scale² + 2 log(2 scale), at γ = 1/π."""
+        return np.asarray(1.0 / (self.width**2 * pi) + 2.0 * np.log(2.0 * self.width))
+
+
+@dataclass(frozen=True)
+class Power(potentials.Power):
+    """t(s) = exp(constant) (1 + s² / α)^(−power / 2), of which Student's t is one."""
+
+    log_concave = False
+
+    @property
+    def offset(self) -> Float:
+        """α: −2 log t is twice the power times log √(p + α)."""
+        return self.alpha
+
+    def height(self, pi: Float) -> Float:
+        """h(γ) = α / γ + power log γ + constants, at γ = 1/π."""
+        log_ratio = np.log(self.alpha * pi / self.power)
+        return np.asarray(self.alpha * pi - self.power * (1.0 + log_ratio) - 2.0 * self.constant)
 
 
 def student_t(scale: Float | float, freedom: Float | float) -> Power:
@@ -39,7 +92,7 @@ def ard(floor: Float | float) -> Power:
 
 
 @dataclass(frozen=True)
-class Horseshoe(Scaled):
+class Horseshoe:
     """The horseshoe of a known global scale: s ~ N(0, λ² scale²), λ half-Cauchy.
 
     t(s) = e^x E₁(x) / √(2π³ scale²), x = s² / 2 scale² (Carvalho, Polson & Scott 2010). It is
@@ -49,7 +102,22 @@ class Horseshoe(Scaled):
     array([ True])
     """
 
+    scale: Float | float
+
     log_concave = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive("scale of a Horseshoe potential", self.scale))
+
+    @property
+    def width(self) -> Float:
+        """Scale of the density."""
+        return np.asarray(self.scale)
+
+    @property
+    def offset(self) -> Float:
+        """Zero."""
+        return np.zeros_like(self.width)
 
     def log(self, p: Float) -> Float:
         """log t(√p)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stancoreset.fit.merging.sessions import PartsSession
-from stancoreset.fit.plan import HELDOUT_DRAWS
+from stancoreset.fit.sizes import HELDOUT_DRAWS
 from stancoreset.fit.steps import Pipeline
 from stancoreset.reference import Reference
 from stancoreset.rows import FullData

@@ -35,7 +35,7 @@ from stancoreset.rows import (
 
 @dataclass(frozen=True)
 class Given:
-    """u given one h: N(m(h), H(h)⁻¹), and ℓ(h).
+    """u given one h: N(m(h), H(h)⁻¹).
 
     Attributes
     ----------
@@ -50,11 +50,6 @@ class Given:
     mean: Float = field(repr=False)
     factor: AnyFactor = field(repr=False)
     peak: float
-
-    @property
-    def log_marginal(self) -> float:
-        """ℓ(h), up to a constant."""
-        return self.peak - 0.5 * self.factor.log_det
 
 
 @dataclass(frozen=True)
@@ -159,10 +154,10 @@ class Conditional:
             jacobian, prior = jacobians(k), priors(k)
             # Of centred effects it is always the same.
             if known is None or not np.array_equal(known, jacobian.data):
-                known, bent = jacobian.data, jacobian.T @ (density.curvature @ jacobian)
-            dense = not is_sparse(bent)
-            hessian = bent - (prior.toarray() if dense else prior)
-            yield hessian, np.asarray(slopes[k, inner] + jacobian.T @ gradient[k])
+                known, turned = jacobian.data, jacobian.T
+                bent = turned @ (turned @ density.curvature).T
+            hessian = bent - (prior if is_sparse(bent) else prior.toarray())
+            yield hessian, np.asarray(slopes[k, inner] + turned @ gradient[k])
 
     @cached_property
     def _blocks(self) -> Blocks | None:

@@ -50,12 +50,6 @@ class ExpectedRows:
             self.hessian + other.hessian,
         )
 
-    def squared_norm(self, q: GaussianFit) -> float:
-        """Variance under q of the quadratic with these derivatives: |Fᵀg|² + ½ ‖FᵀHF‖²."""
-        first = q.chol.T @ self.gradient
-        second = q.chol.T @ self.hessian @ q.chol
-        return float(first @ first + 0.5 * np.sum(second**2))
-
 
 @dataclass(frozen=True)
 class Expected:

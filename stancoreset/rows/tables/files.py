@@ -72,7 +72,8 @@ class FilePart:
                 return {n: "text" if t == "str" else "number" for n, t in file.csv_types().items()}
             if file.is_table:
                 return _types(file.schema(), self.path)
-        return {name: _kind(values) for name, values in self._arrays(None).columns.items()}
+        columns = self._arrays(None).columns
+        return {k: "text" if v.dtype.kind in "USO" else "number" for k, v in columns.items()}
 
     def batches(self, columns: Sequence[str] | None, rows: int) -> Iterator[Batch]:
         """See `Part.batches`."""
@@ -300,10 +301,6 @@ def _types(schema: Any, where: str) -> dict[str, str]:
     """Type in words of each column of an Arrow schema."""
     require_different(schema.names, where)
     return {field.name: str(field.type) for field in schema}
-
-
-def _kind(values: Any) -> str:
-    return "text" if values.dtype.kind in "USO" else "number"
 
 
 def _array(values: Any) -> Any:

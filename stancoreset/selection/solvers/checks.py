@@ -10,7 +10,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.checks import check_choice, check_is, is_number, is_whole, shown, understood
+from stancoreset.checks import (
+    check_choice,
+    check_is,
+    check_names,
+    is_number,
+    is_whole,
+    shown,
+    understood,
+)
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import (
     HONOURS,
@@ -31,6 +39,7 @@ def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] 
     `options` are the arguments of `solve` other than its arrays, size and seed; `others` are names
     of methods that do not use a projection, for the message.
     """
+    check_names("others", others, "names of methods")
     known = _known(method, others)
     check_is("options", options, Mapping, "a dict of options")
     shared = {name: options.get(name) for name in ("groups", "start", "weights_sum")}
@@ -39,7 +48,7 @@ def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] 
 
 
 def _known(method: object, others: Sequence[str] = ()) -> SolverName:
-    check_choice("method", method, [*METHODS, *map(str, others)], error=SolverError)
+    check_choice("method", method, [*METHODS, *others], error=SolverError)
     return cast("SolverName", method)
 
 

@@ -416,8 +416,8 @@ Loop = For | ForEach | While
 class Program(Node):
     """A whole program, block by block.
 
-    `source` is the text as the user wrote it, which the lines refer to; `code` is the text that the
-    tree was read from: the same, or its canonical form without includes and deprecations.
+    `code` is the text that the tree was read from: the user's own, which the lines refer to, or its
+    canonical form without includes and deprecations.
     """
 
     functions: tuple[FunDef, ...] = ()
@@ -428,7 +428,6 @@ class Program(Node):
     model: tuple[Stmt, ...] = ()
     generated_quantities: tuple[Stmt, ...] = ()
     code: str = ""
-    source: str = ""
 
     @property
     def integers(self) -> set[str]:

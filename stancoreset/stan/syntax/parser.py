@@ -164,10 +164,10 @@ def parse(
 @lru_cache(maxsize=128)
 def _parse_flat(code: str, flat: str, include_paths: tuple[str, ...]) -> Program:
     tree = parse_sexp(stanc.decorated_ast(flat))
-    draft = _Reader(flat, code).program(tree)
+    draft = _Reader(flat).program(tree)
     lines = source_lines(draft, code, include_paths)
     # Statements are numbered in reading order, so the second reading gives each its line.
-    return _Reader(flat, code, lines).program(tree)
+    return _Reader(flat, lines).program(tree)
 
 
 @dataclass(eq=False)
@@ -175,7 +175,6 @@ class _Reader:
     """Reads S-expressions into nodes, numbering statements as it goes."""
 
     code: str
-    source: str
     lines: Sequence[int] = ()
     count: int = 0
     user: set[str] = field(default_factory=set)
@@ -197,7 +196,7 @@ class _Reader:
                 definitions = [s[0][1][1:] for s in body if s[0][1][0] == "FunDef"]
                 self.user = {name_of(record(d, "funname")[0]) for d in definitions}
             blocks[attribute] = self.statements(body)
-        return Program(**blocks, code=self.code, source=self.source)
+        return Program(**blocks, code=self.code)
 
     # ---- statements -------------------------------------------------------------------
 
@@ -206,7 +205,8 @@ class _Reader:
 
     def one(self, sexp: Sexp) -> n.Stmt:
         found = tuple(self.statement(sexp))
-        return found[0] if len(found) == 1 else _braces(found)
+        first = found[0]
+        return first if len(found) == 1 else n.Block(found, number=first.number, line=first.line)
 
     def block(self, sexp: Sexp) -> n.Block:
         """The body of a loop or branch, with braces even where stanc has none."""
@@ -449,7 +449,3 @@ class _Reader:
             case [str(kind), *parts] if kind in _INDICES:
                 return _INDICES[kind](*self.exprs(parts))
         raise unknown("an index", sexp)
-
-
-def _braces(body: tuple[n.Stmt, ...]) -> n.Block:
-    return n.Block(body, number=body[0].number, line=body[0].line)

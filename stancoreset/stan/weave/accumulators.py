@@ -85,7 +85,7 @@ def with_entries_summed(draft: Draft) -> Draft:
             return None
         assert isinstance(s, n.For)
         for name in names_in(body[0]) & adding:
-            container = n.Var(name, type=_type(body[0], name))
+            container = next(v for v in n.find_all(body[0], n.Var) if v.name == name)
             entry = n.entry(container, n.integer(s.name))
             value = _product(body[0].value, entry, n.call("sum", container))
             if value and s.name not in names_in(value) and sizes.get(name) == text(bare(s.upper)):
@@ -93,10 +93,6 @@ def with_entries_summed(draft: Draft) -> Draft:
         return None
 
     return draft.of(with_statements(program, change)) if adding else draft
-
-
-def _type(s: n.Stmt, name: str) -> n.Type:
-    return next(v.type for v in n.find_all(s, n.Var) if v.name == name)
 
 
 def _product(e: n.Expr, old: n.Expr, new: n.Expr) -> n.Expr | None:

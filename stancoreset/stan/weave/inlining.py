@@ -18,7 +18,7 @@ be written out in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -135,7 +135,8 @@ class _Inline:
         self.done: list[n.FunDef] = []
         top = (*program.known, *program.parameters, *program.transformed_parameters)
         self.declared = {d.name: d for d in top if isinstance(d, n.Decl)}
-        self.numbers = count(1 + max((s.number for s in _statements(program)), default=0))
+        numbers = (s.number for s in n.find_all(program, n.Statement))
+        self.numbers = count(1 + max(numbers, default=0))
 
     def calls(self, node: n.Node) -> list[n.Call]:
         """Calls below `node` that are evaluated whenever it is."""
@@ -290,10 +291,6 @@ def _length(e: n.Expr) -> n.Expr:
         case n.Unary(arg=arg):
             return _length(arg)
     return n.call("num_elements", e, kind=n.INT)
-
-
-def _statements(program: n.Program) -> Iterator[n.Statement]:
-    return n.find_all(program, n.Statement)
 
 
 def _with(s: n.Stmt, old: n.Expr, new: n.Expr) -> n.Stmt:

@@ -102,7 +102,7 @@ class Pieces:
             for one, factor in inner:
                 yield from self.collect(one, factor, s)
         elif dep.kind in ("free", "unset"):
-            if dep.stat == BY_DATA or (dep.stat and not _has_density(e)):
+            if dep.stat == BY_DATA or (dep.stat and not any(density_of(x)[0] for x in n.walk(e))):
                 refuse_statistic(s)
             self.refuse_frozen_outcome(s, e)
             yield Piece(e, scale, "free")
@@ -152,10 +152,6 @@ def _summed(e: n.Expr) -> n.Expr:
         case n.Call(name="sum", args=(v,)):
             return bare(v)
     return e
-
-
-def _has_density(e: n.Expr) -> bool:
-    return any(density_of(x)[0] for x in n.walk(e))
 
 
 def _negative(scale: n.Expr | None) -> n.Expr | None:

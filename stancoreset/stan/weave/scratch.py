@@ -45,7 +45,8 @@ def found_by_rows(
     found: dict[str, Dep] = {}
     adding = set()
     for name in sorted(assigned_names(body) & env.keys()):
-        writes = [s for s in n.find_all(body, n.Assign) if _assigns(s, name)]
+        assigned = ((s, target_vars(s.target)) for s in n.find_all(body, n.Assign))
+        writes = [s for s, targets in assigned if name in {v.name for v in targets}]
         axes = [_row_axis(s, env) for s in writes]
         if None not in axes:  # each row has its entry, and must not read those of others
             if env[name].kind == "unset" or (env[name].kind == "free" and env[name].axis < 0):
@@ -73,10 +74,6 @@ def found_by_rows(
         left_over = parts and _leaves_part(body, name, env, program)
         found[name] = replace(stale, stale=not left_over)
     return found, frozenset(adding)
-
-
-def _assigns(s: n.Assign, name: str) -> bool:
-    return name in {v.name for v in target_vars(s.target)}
 
 
 def _mentions(node: n.Node, name: str) -> int:
@@ -165,7 +162,8 @@ class _Passes:
             case n.For(name=k, lower=lower, upper=upper, body=body):
                 self.read(lower, done, looped)
                 self.read(upper, done, looped)
-                steady = names_in(lower) | names_in(upper) <= fixed and not _leaves(body)
+                leaves = any(n.find_all(body, n.Break, n.Continue))
+                steady = names_in(lower) | names_in(upper) <= fixed and not leaves
                 before, self.written = self.written, frozenset()
                 writes = self.name in assigned_names(body)
                 self.loops = (*self.loops, k)
@@ -244,10 +242,6 @@ def _targets(body: n.Stmt, name: str) -> list[tuple[n.Indexing, ...]]:
     """The indices of all elements of `name` that `body` assigns to."""
     found = [_indexed(s.target) for s in n.find_all(body, n.Assign)]
     return [indices for base, indices in found if isinstance(base, n.Var) and base.name == name]
-
-
-def _leaves(body: n.Stmt) -> bool:
-    return any(n.find_all(body, n.Break, n.Continue))
 
 
 def _indexed(e: n.Node) -> tuple[n.Node, tuple[n.Indexing, ...]]:

@@ -45,7 +45,7 @@ def in_one_spelling(draft: Draft) -> Draft:
         for block in ("transformed_data", "transformed_parameters", "model")
     }
     functions = tuple(
-        f if f.body is None else replace(f, body=_block(_with_dims((f.body,))))
+        f if f.body is None else replace(f, body=_with_loops(_with_dims((f.body,)))[0])
         for f in program.functions
     )
     return replace(draft, program=replace(program, functions=functions, **blocks))
@@ -99,10 +99,6 @@ def _with_columns_as_vectors(program: n.Program) -> n.Program:
         return None
 
     return n.transform(program, change) if columns else program  # type: ignore[no-any-return]
-
-
-def _block(body: Sequence[n.Stmt]) -> n.Stmt:
-    return _with_loops(body)[0]
 
 
 def _with_dims(body: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:

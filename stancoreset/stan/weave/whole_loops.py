@@ -34,6 +34,7 @@ from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.library import UNARY, suffix
 from stancoreset.stan.weave.row_places import ByRow, Passes, Place
+from stancoreset.stan.weave.slice_loops import with_slices_in_loops
 
 # Functions of two arguments in closed forms of densities.
 _PAIRS = frozenset(("lbeta", "lchoose", "lmultiply"))
@@ -107,10 +108,10 @@ def with_whole_loops(code: str, obs: str) -> str:
 
     def of_all_rows(loop: n.For, around: tuple[n.Expr, ...]) -> n.Stmt:
         try:
-            found = _Loop(program, loop, names)
+            found = _Loop(program, with_slices_in_loops(loop, names), names)
             need(all(map(found.is_known, around)))
             some = n.Binary(found.count, ">", n.ZERO, type=n.INT)
-            whole = n.If(some, n.Block(tuple(found.whole(body_of(loop.body), Place()))))
+            whole = n.If(some, n.Block(tuple(found.whole(body_of(found.loop.body), Place()))))
         except DoesNotApplyError:
             return loop
         before.extend(found.by_row.transformed_data(around))
@@ -284,7 +285,11 @@ class _Loop:
         need(s.name not in self.program.integers)
         write = partial(self.whole, body_of(s.body))
         if text(bare(s.lower)) != "1" or not names_in(s.upper) <= self.outside:
-            return self.by_row.of_passes(s, place, write)
+            inside = {d.name for d in declarations((s.body,))} | self.known
+            if not {text(bare(a.target)) for a in n.find_all(s.body, n.Assign)} <= inside:
+                return self.by_row.of_passes(s, place, write)
+            self.mine.add(s.name)  # passes in any order are so many rows
+            return self.by_row.of_entries(s, place, write)
         within = place.within(Passes(s.name, s.upper))
         new, mine = self.by_row.collected(lambda: write(within))
         if mine:
