@@ -36,6 +36,7 @@ from stancoreset.program import (
 )
 from stancoreset.reference import (
     INTEGRATED,
+    IntegratedLikelihood,
     Reference,
     WeightedDraws,
     finite_log_likelihood,
@@ -396,6 +397,8 @@ def _at_highest(
 
     rough = replace(posterior, likelihood=replace(posterior.likelihood, strata=_FEW))
     ends = [climbed(rough, start) for start in (centre, *psi_h[: policy.climbs])]
+    best, top, _ = max(ends, key=lambda end: end[2])
+    ends.append(climbed(rough, _mirrored(best.likelihood, top, centre, width)))
     lower = max(value for _, _, value in ends) - np.array([value for _, _, value in ends])
     here, top, _ = climbed(posterior, ends[int(np.argmin(lower))][1])
     here = here.refined(top)
@@ -407,6 +410,24 @@ def _at_highest(
     if np.any((lower <= 2 * apart) & (expected > lower + apart)):
         raise ReferenceFitError(f"the likelihood without {here.name} has several modes")
     return here, quadratic
+
+
+def _mirrored(likelihood: IntegratedLikelihood, top: Float, centre: Float, width: Float) -> Float:
+    """ψ_h where the likelihood is highest if every u is on the other side of their mean.
+
+    Where slopes have no sign, that is a mode as high: no random start finds all signs at once.
+    """
+    middle = likelihood.point[likelihood.units.inner]
+    mean = middle + likelihood.moments(likelihood.given(top))[0]
+    away = 2.0 * mean.mean() - mean - middle
+
+    def density(psi_h: Float) -> tuple[float, Float]:
+        value, slope = likelihood.at(psi_h, away[None])
+        apart = (psi_h - centre) / width
+        along = slope[0, likelihood.columns] - apart / width
+        return float(value[0] - 0.5 * apart @ apart), along
+
+    return climb(density, centre, slope=_SLOPE, max_iter=_STEPS).theta
 
 
 def _expanded(posterior: IntegratedPosterior, psi_h: Float, step: Float) -> _Quadratic:

@@ -81,7 +81,9 @@ class ReferenceIteration:
     count: int
     policy: Policy
 
-    def find(self, fit: Callable[[], Reference], *, collapses: bool, integrates: bool) -> Reference:
+    def find(
+        self, fit: Callable[[], Reference], *, collapses: bool, integrates: bool = False
+    ) -> Reference:
         """Draws of prior × quadratic, or the reference that `fit` makes, with the reason why not.
 
         `collapses` says whether the collapsed sampler may make them before `fit` is called, and

@@ -11,8 +11,9 @@
 Draws are NUTS' on the coreset. Where the collapsed sampler found the quadratic, its independent
 draws take their place if chains diverge, disagree or would have to be longer.
 
-A Laplace fit that is kept has no groups. With a reference that did not settle, the certificate
-needs the weights of all parameters.
+A Laplace fit is kept where its quadratic leaves so little that weights of all parameters judge it.
+With a reference that did not settle, the certificate needs those weights as well. Integrals over
+one parameter of each unit give draws of the posterior itself, to which no rows belong.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _is_possible(way: Way) -> bool:
     if "all rows" in (way.reference, way.rows):
         return way.reference == way.rows == "all rows" and way.verdict == "weights"
     if way.reference == "Laplace fit":
-        return way.rows != "rows for each group"
+        return way.rows != "rows for each group" and way.verdict == "weights"
     return way.reference != "unsettled reference" or way.verdict == "weights"
 
 

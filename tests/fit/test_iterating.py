@@ -633,7 +633,7 @@ def test_the_likelihood_is_climbed_from_where_the_prior_puts_outcomes():
     data = {"N": len(g), "J": 40, "g": g, "y": outcomes}
     with sc.CoresetModel(stan_code=FAR_OUTCOMES, engine="stanli") as model:
         session, checked = model._session, model.read(data)
-        with collapsing._without_rows(session, checked) as (prior, seen):
+        with collapsing.without_rows(session, checked) as (prior, seen):
             held = collapsing._bending(prior, seen, 1)
             assert np.array(prior.param_names)[held].tolist() == ["tau"]
             first = collapsing._prior_mode(prior, held)
@@ -646,7 +646,7 @@ def test_a_prior_that_rises_without_end_stays_at_zero(counts):
     flat = NONCENTRED.replace("mu ~ normal(0, 2);", "target += mu;")
     with sc.CoresetModel(stan_code=flat, engine="stanli") as model:
         session, checked = model._session, model.read(counts)
-        with collapsing._without_rows(session, checked) as (prior, seen):
+        with collapsing.without_rows(session, checked) as (prior, seen):
             first = collapsing._prior_mode(prior, collapsing._bending(prior, seen, 1))
     np.testing.assert_array_equal(first, np.zeros(14))
 

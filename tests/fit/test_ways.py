@@ -39,7 +39,17 @@ def coreset(method: str) -> Coreset:
 
 def references(monkeypatch) -> Iterator[Reference]:
     """All references that the decisions of `ReferenceIteration.find` lead to, one by one."""
-    decisions = ("scaled", "collapses", "exists", "few", "climbs", "good", "settles", "agree")
+    decisions = (
+        "integrates",
+        "scaled",
+        "collapses",
+        "exists",
+        "few",
+        "climbs",
+        "good",
+        "settles",
+        "agree",
+    )
     for answers in itertools.product(YES_OR_NO, repeat=len(decisions)):
         is_so = SimpleNamespace(**dict(zip(decisions, answers, strict=True)))
 
@@ -62,6 +72,8 @@ def references(monkeypatch) -> Iterator[Reference]:
             "collapsed_reference",
             lambda *_, so=is_so: made(so.collapses, reference("settled")),
         )
+        monkeypatch.setattr(ReferenceIteration, "_may_integrate", is_so.integrates)
+        monkeypatch.setattr(iterating, "integrated_reference", lambda *_: reference("integrated"))
         monkeypatch.setattr(iterating, "are_few", lambda _, so=is_so: so.few)
         monkeypatch.setattr(
             ReferenceIteration,
@@ -76,7 +88,11 @@ def references(monkeypatch) -> Iterator[Reference]:
         full: Any = SimpleNamespace()
         start = ReferenceIteration(session, {}, full, NUTS(), 1, 100, DEFAULT)
         try:
-            yield start.find(lambda so=is_so, found=laplace: made(so.exists, found), collapses=True)
+            yield start.find(
+                lambda so=is_so, found=laplace: made(so.exists, found),
+                collapses=True,
+                integrates=True,
+            )
         except ReferenceFitError:  # the fit ends with an error, or a further reference
             continue
 
@@ -127,7 +143,7 @@ def test_decisions_lead_to_the_references_of_the_ways_and_no_other(monkeypatch):
 
 def test_decisions_lead_to_the_rows_of_the_ways_and_no_other(monkeypatch):
     found = {kind_of_rows(one) for one in rows(monkeypatch)}
-    assert found == {way.rows for way in WAYS} - {"all rows"}
+    assert found == {way.rows for way in WAYS} - {"all rows", "no rows"}
     assert kind_of_rows(steps.all_rows(_full(), reference("laplace"))) == "all rows"
 
 

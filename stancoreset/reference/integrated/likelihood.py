@@ -107,7 +107,7 @@ class IntegratedLikelihood:
 
     def given(self, psi_h: Float) -> Given:
         """The conditional densities of all units given ψ_h, (p_h,)."""
-        values, slopes = self._at(psi_h, self._places[:, None] * self.sd)
+        values, slopes = self.at(psi_h, self._places[:, None] * self.sd)
         slopes = (slopes[:, self.units.columns] * self.units.factor + self._of_prior) * self.sd
         integral = self._integrals @ slopes
         highest = integral.max(axis=0)
@@ -120,7 +120,7 @@ class IntegratedLikelihood:
         """ℓ and its gradient at one ψ_h."""
         found = self.given(psi_h)
         away = self.draw(found, self._strata)
-        return found.log_marginal, self._at(psi_h, away)[1][:, self.columns].mean(axis=0)
+        return found.log_marginal, self.at(psi_h, away)[1][:, self.columns].mean(axis=0)
 
     def draw(self, given: Given, uniform: Float) -> Float:
         """u − m at quantiles `uniform`, (M, J), of the conditional densities, (M, J)."""
@@ -187,8 +187,8 @@ class IntegratedLikelihood:
             here, value = finer, closer
         return here
 
-    def _at(self, psi_h: Float, away: Float) -> tuple[Float, Float]:
-        """L, and its gradient in ψ, at u = m + away: (M, J) → (M,) and (M, p)."""
+    def at(self, psi_h: Float, away: Float) -> tuple[Float, Float]:
+        """L at ψ_h and u = m + away, (M, J) → (M,), and its gradient in all of ψ, (M, p)."""
         psi = np.tile(self.psi, (len(away), 1))
         psi[:, self.columns] = psi_h
         psi[:, self.units.columns] += self.units.factor * away

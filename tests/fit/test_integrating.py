@@ -1,0 +1,133 @@
+"""Draws of a posterior of which one parameter of each person is integrated out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, logsumexp
+from seeds import reseeded
+
+import stancoreset as sc
+from stancoreset.engines import NUTS
+from stancoreset.errors import NoCoresetError, ReferenceFitError
+from stancoreset.fit.integrating import integrated_draws, integrated_reference
+from stancoreset.policy import DEFAULT
+from stancoreset.posterior import arviz
+
+PERSONS, ITEMS = 1_200, 6
+CODE = """
+data {
+  int<lower=1> N;
+  int<lower=1> P;
+  int<lower=1> I;
+  array[N] int<lower=1, upper=P> person;
+  array[N] int<lower=1, upper=I> item;
+  array[N] int<lower=0, upper=1> y;
+}
+parameters {
+  vector[P] ability;
+  vector<lower=0>[I] slope;
+  vector[I] place;
+}
+model {
+  ability ~ std_normal();
+  slope ~ lognormal(0, 0.3);
+  place ~ normal(0, 1);
+  for (n in 1:N) {
+    y[n] ~ bernoulli_logit(slope[item[n]] * (ability[person[n]] - place[item[n]]));
+  }
+}
+"""
+SIGNED = CODE.replace("vector<lower=0>[I] slope", "vector[I] slope").replace(
+    "lognormal(0, 0.3)", "normal(0, 1)"
+)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    rng = np.random.default_rng(11)
+    person, item = (a.ravel() for a in np.indices((PERSONS, ITEMS)))
+    slope, place = np.exp(0.3 * rng.standard_normal(ITEMS)), np.linspace(-1, 1, ITEMS)
+    eta = slope[item] * (rng.standard_normal(PERSONS)[person] - place[item])
+    return {
+        "N": person.size,
+        "P": PERSONS,
+        "I": ITEMS,
+        "person": person + 1,
+        "item": item + 1,
+        "y": (rng.random(person.size) < expit(eta)).astype(int),
+    }
+
+
+def log_posterior(h, y):
+    """log p(log slope, place | y) by 61 Gauss-Hermite nodes for every person, in numpy."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(61)
+    bend, place = h[:ITEMS], h[ITEMS:]
+    eta = np.exp(bend) * (nodes[:, None] - place)
+    inside = log_expit(eta) @ y.T + log_expit(-eta) @ (1 - y).T
+    likelihood = logsumexp(inside + np.log(weights)[:, None], axis=0).sum()
+    return likelihood - 0.5 * np.sum(bend**2) / 0.09 - 0.5 * np.sum(place**2)
+
+
+def by_importance(y, rng, count=20_000):
+    """Mean and standard deviation of log slopes and places, by weighted draws around the mode."""
+    start = np.zeros(2 * ITEMS)
+    found = minimize(lambda h: -log_posterior(h, y), start, method="BFGS", options={"gtol": 1e-3})
+    factor = np.linalg.cholesky(1.3 * found.hess_inv)
+    noise = rng.standard_normal((count // 10, 2 * ITEMS))
+    points = found.x + noise @ factor.T
+    log_w = np.array([log_posterior(h, y) for h in points]) + 0.5 * np.sum(noise**2, axis=1)
+    w = np.exp(log_w - logsumexp(log_w))
+    assert 1 / np.sum(w**2) > 300
+    mean = w @ points
+    return mean, np.sqrt(w @ (points - mean) ** 2)
+
+
+@pytest.mark.slow
+@pytest.mark.fit
+def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
+    with sc.CoresetModel(stan_code=CODE, obs="N") as model:
+        fit = model.fit(answers, seed=reseeded(3), output_dir=tmp_path / "run")
+        again = model.fit(answers, seed=reseeded(3), output_dir=tmp_path / "run", resume=True)
+    assert str(fit.way) == "integrals → no rows → independent draws → weights"
+    assert fit.certificate.verdict == "certified"
+    assert fit.certificate.efficiency > 0.99
+    draws = arviz.variables_of(fit.posterior)
+    np.testing.assert_array_equal(draws["place"], arviz.variables_of(again.posterior)["place"])
+    h = np.concatenate([np.log(draws["slope"]), draws["place"]], axis=-1).reshape(-1, 2 * ITEMS)
+    y = answers["y"].reshape(PERSONS, ITEMS)
+    mean, sd = by_importance(y, np.random.default_rng(5))
+    np.testing.assert_allclose((h.mean(axis=0) - mean) / sd, 0, atol=0.2)
+    np.testing.assert_allclose(h.std(axis=0) / sd, 1, atol=0.15)
+    # Who answers more rightly is abler, and is known no better than by six answers.
+    ability = draws["ability"].reshape(-1, PERSONS)
+    assert np.corrcoef(ability.mean(axis=0), y.sum(axis=1))[0, 1] > 0.95
+    assert 0.5 < ability.std(axis=0).mean() < 0.9
+    with pytest.raises(NoCoresetError, match="size= to get weighted rows"):
+        _ = fit.coreset
+    assert "one parameter of each unit integrated out" in fit.made_of
+    assert "Posterior of" in (tmp_path / "run" / "report.md").read_text()
+
+
+def test_mirrored_slopes_are_several_modes(answers):
+    with sc.CoresetModel(stan_code=SIGNED, obs="N") as model:
+        session = model._session
+        checked = session.read(answers)
+        full = session.full_data(checked)
+        with pytest.raises(ReferenceFitError, match="without ability has several modes"):
+            integrated_reference(session, checked, full, 100, 1, DEFAULT, NUTS())
+
+
+def test_chains_hold_the_draws_of_the_reference_in_their_order():
+    from stancoreset.fit.integrating import _spaced
+    from stancoreset.reference.base import INTEGRATED, GaussianFit, Reference
+
+    rows = np.arange(24.0)[:, None]
+    some = _spaced(24, 5)
+    gaussian, none = GaussianFit(np.zeros(1), np.eye(1)), np.zeros(5)
+    reference = Reference(
+        INTEGRATED, rows[some], ("a",), 1, gaussian, none, none, spare=rows[~some]
+    )
+    chains = integrated_draws(reference, NUTS(chains=4, iter_sampling=6))
+    np.testing.assert_array_equal(chains[:, :, 0], np.arange(24.0).reshape(4, 6))
