@@ -110,6 +110,8 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
     assert "Posterior of" in (tmp_path / "run" / "report.md").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.fit
 def test_mirrored_slopes_are_several_modes(answers):
     with sc.CoresetModel(stan_code=SIGNED, obs="N") as model:
         session = model._session

@@ -194,7 +194,8 @@ class IntegratedLikelihood:
         psi[:, self.units.columns] += self.units.factor * away
         value, slope = self.rows.log_density_gradient(psi)
         own, along = self.rows.prior.log_density_gradient(psi)
-        return value - own, slope - along
+        with np.errstate(invalid="ignore"):  # outside the support, where no climb ends
+            return value - own, slope - along
 
     @cached_property
     def _places(self) -> Float:
