@@ -140,7 +140,8 @@ def _finish(
         if not (against and reason.endswith(against)):
             say(f"  because {reason}")
     say("\n" + table.to_string(float_format=lambda v: f"{v:.3g}"))
-    say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
+    if len(posteriors) > 1:
+        say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
     say(f"\nEverything is in {folder}/ (report.html describes the files)")
     if args.json:
         print(json.dumps(fit.report(), default=str))

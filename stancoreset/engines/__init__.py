@@ -24,7 +24,15 @@ from stancoreset.engines.base import (
     parameter_names,
 )
 from stancoreset.engines.chain_csv import Chain, write_chain
-from stancoreset.engines.climbing import Climbable, Step, at_point, climb, mode_of, stan_init
+from stancoreset.engines.climbing import (
+    Climbable,
+    Step,
+    Summit,
+    at_point,
+    climb,
+    mode_of,
+    stan_init,
+)
 from stancoreset.engines.compile_options import include_paths, refuse_arguments, with_options
 from stancoreset.engines.controlled import CompiledWithControl, compile_controlled, controlled_for
 from stancoreset.engines.coordinates import Coordinates, Moving, coordinates_for
@@ -66,6 +74,7 @@ __all__ = [
     "SampleResult",
     "StanData",
     "Step",
+    "Summit",
     "agreement",
     "at_point",
     "capabilities_of",

@@ -61,9 +61,9 @@ _SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
 _FLAT, _LEVEL = 1e-8, 1e-6
 # Logarithms at which scales of effects are held there.
 _RUNGS = (0.0, 3.0, 6.0)
-# Width of the ridge that holds a climb of the likelihood near its start: as a multiple of what the
+#: Width of the ridge that holds a climb of the likelihood near its start: as a multiple of what the
 # prior says of ψ, with scales of effects at one, and at least.
-_RIDGE = 3.0
+RIDGE = 3.0
 # Smallest width of a coordinate.
 _NARROW = 1e-8
 _NONE = np.zeros(1)
@@ -180,7 +180,7 @@ class _Search:
         width = _wide(-own.diagonal())
         width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
         psi = self.seen(start + width * noise)
-        return _RIDGE * np.maximum(1.0, np.nan_to_num(psi.std(axis=0), nan=1.0, posinf=1.0))
+        return RIDGE * np.maximum(1.0, np.nan_to_num(psi.std(axis=0), nan=1.0, posinf=1.0))
 
     def finite(self, draws: Float) -> Float:
         """ψ at draws, (S, P) → (S, p); a `ControlError` names what is not finite."""
@@ -507,9 +507,29 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
                 break
             # The climb from the prior's mode had ended on its way.
             nearer, top = [top, *there], ascend(ridged, there[highest])
-        if np.any((lower <= 2 * apart) & (expected > lower + apart)):
-            raise ReferenceFitError("the likelihood has several modes")
+        require_one_mode(lower, expected, apart)
     return known
+
+
+def require_one_mode(lower: Float, expected: Float, apart: float, of: str = "") -> None:
+    """Refuse a likelihood `of` which climbs end at several modes.
+
+    Parameters
+    ----------
+    lower : ndarray, shape (K,)
+        How much lower the ends are than the highest, in nats.
+    expected : ndarray, shape (K,)
+        How much lower a quadratic around the highest end is there.
+    apart : float
+        How much more that must be for another mode.
+
+    Raises
+    ------
+    ReferenceFitError
+        If an end that is nearly as high is no part of the highest one's mode.
+    """
+    if np.any((lower <= 2 * apart) & (expected > lower + apart)):
+        raise ReferenceFitError(f"the likelihood{of} has several modes")
 
 
 def _at_highest(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> Expansion:

@@ -16,17 +16,19 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from stancoreset.engines import NUTS, Float, StanData, climb
+from stancoreset.engines import NUTS, Float, StanData, Summit, climb
 from stancoreset.errors import ReferenceFitError
+from stancoreset.fit.collapsing import RIDGE, require_one_mode
 from stancoreset.policy import Policy
-from stancoreset.posterior import KHAT_USABLE
-from stancoreset.posterior.arviz import worst_rhat
+from stancoreset.posterior import KHAT_USABLE, too_short
+from stancoreset.posterior.arviz import worst_monte_carlo, worst_rhat
 from stancoreset.program import (
     IntegratedPosterior,
     RowFreeProgram,
@@ -45,25 +47,19 @@ from stancoreset.reference import (
     require_usable,
     start_seed,
 )
-from stancoreset.rows import FullData
+from stancoreset.rows import DRAWS_EACH, FullData
 from stancoreset.selection import UNBOUNDED, ControlVariate
 
 _log = logging.getLogger(__name__)
 
 # Largest slope at the end of a climb, and its iterations between corrections of the places.
 _SLOPE, _STEPS = 1.0, 50
-# Width of the ridge that holds a climb near what the prior says, and at least.
-_RIDGE = 3.0
-# Steps of differences, as a share of that width.
-_SMALL = 0.003
-# Draws of units in climbs that only look for the highest mode.
-_FEW = 4
-# Draws for each number of the least squares that mend a quadratic.
-_DRAWS_EACH = 4
-# Draws of the posterior for each that the weights of h are worth.
-_SHARED = 3
-# Further draws of h, for weights that are less even than the first ones seem, and most of all.
-_MARGIN, _MOST = 2, 6
+# Steps of differences, as a share of the ridge's width.
+_SMALL = 0.001
+# Draws of the posterior for each that h is worth at least.
+_SHARED = 4
+# Largest number of draws of h for each that they shall be worth.
+_MOST = 6
 
 
 @dataclass(frozen=True)
@@ -115,6 +111,24 @@ class _Quadratic:
 
 
 @dataclass(frozen=True)
+class _Ridge:
+    """A wide Gaussian that holds climbs near what the prior says of ψ_h, (p_h,)."""
+
+    centre: Float = field(repr=False)
+    width: Float = field(repr=False)
+
+    def climb(self, density: Callable[[Float], tuple[float, Float]], start: Float) -> Summit:
+        """Climb a log likelihood, given with its gradient, and this Gaussian."""
+
+        def held(psi_h: Float) -> tuple[float, Float]:
+            value, slope = density(psi_h)
+            away = (psi_h - self.centre) / self.width
+            return value - 0.5 * float(away @ away), slope - away / self.width
+
+        return climb(held, start, slope=_SLOPE, max_iter=_STEPS)
+
+
+@dataclass(frozen=True)
 class _Turn:
     """Draws of prior × a quadratic, of which the first are evaluated.
 
@@ -148,7 +162,7 @@ class _Turn:
     @property
     def takes(self) -> int:
         """Values of ℓ that a better quadratic takes."""
-        return _DRAWS_EACH * (1 + 2 * self.psi_h.shape[1])
+        return DRAWS_EACH * (1 + 2 * self.psi_h.shape[1])
 
     @property
     def weighted(self) -> WeightedDraws:
@@ -226,6 +240,18 @@ class _Search:
         made = made.evaluated(posterior, self.policy.looked_at)
         _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, made.gap)
         return made
+
+    def longer(self, posterior: IntegratedPosterior, draws: Float) -> float:
+        """Factor by which draws (S, P) of h must be worth more for any certificate; else 1."""
+        values = self.full.prior.constrain(draws)
+        shape = self.nuts.chains, self.nuts.draws
+        # Other parts of a certificate's sum take a little too.
+        margin = math.sqrt(self.policy.longer_margin)
+        of_h = {
+            k: v.reshape(*shape, *v.shape[1:]) for k, v in values.items() if k != posterior.name
+        }
+        found = worst_monte_carlo(of_h)
+        return too_short(found._replace(mean=margin * found.mean, sd=margin * found.sd))
 
 
 def integrated_reference(
@@ -318,27 +344,30 @@ def _left(posterior: IntegratedPosterior, quadratic: _Quadratic, psi_h: Float) -
 def _completed(search: _Search, posterior: IntegratedPosterior, turn: _Turn, wanted: int) -> Float:
     """Draws (S, P) of the posterior: h by weights of prior × quadratic's draws, u given h.
 
-    As many h are evaluated as make them worth the number of draws that is `wanted`.
+    As many h are evaluated as make them worth the number of draws that is `wanted`, or more where
+    their Monte-Carlo errors would exceed what a certificate allows.
     """
     likelihood, inner = posterior.likelihood, posterior.inner
-    most = min(_MARGIN * turn.needed(wanted), _MOST * wanted)
-    if most > len(turn.draws):
-        turn = search.turn(posterior, turn.quadratic, turn, most)
-    while len(turn.left) < len(turn.draws) and turn.weighted.ess < wanted:
-        more = max(turn.needed(wanted), len(turn.left) + search.policy.looked_at)
-        turn = turn.evaluated(posterior, more)
-        weighted = turn.weighted
-        _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)
+    rng = np.random.default_rng([search.seed, 137])
+    count, least = search.nuts.chains * search.nuts.draws, wanted // 2
+    # The first weights may be more even than all are.
+    most = min(2 * turn.needed(wanted), _MOST * wanted)
+    turn = search.turn(posterior, turn.quadratic, turn, most)
+    while len(turn.left) < len(turn.draws):
+        if turn.weighted.ess >= wanted:
+            longer = search.longer(posterior, turn.draws[turn.weighted.resample(count, rng)])
+            if longer == 1 or wanted == count:
+                break
+            wanted = min(count, math.ceil(longer * wanted))
+        turn = turn.evaluated(posterior, max(turn.needed(wanted), len(turn.left) + 1))
     weighted = turn.weighted
-    least = wanted // 2
+    _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)
     if not (weighted.khat <= KHAT_USABLE and weighted.ess >= least):
         raise ReferenceFitError(
             f"importance weights of {int(np.sum(~inner))} parameters have k̂ {weighted.khat:.2f} "
             f"and an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and "
             f"at least {least}"
         )
-    rng = np.random.default_rng([search.seed, 137])
-    count = search.nuts.chains * search.nuts.draws
     which, repeats = np.unique(weighted.resample(count, rng), return_counts=True)
     units = []
     for psi_h, times in zip(turn.psi_h[which], repeats, strict=True):
@@ -375,44 +404,34 @@ def _at_highest(
     points = rng.uniform(-2.0, 2.0, (policy.looked_at, search.full.n_params))
     psi_h = search.session.require_finite(search.checked, posterior.seen(points))
     psi_h = psi_h[:, posterior.likelihood.columns]
-    centre, width = np.median(psi_h, axis=0), _RIDGE * np.maximum(1.0, psi_h.std(axis=0))
+    ridge = _Ridge(np.median(psi_h, axis=0), RIDGE * np.maximum(1.0, psi_h.std(axis=0)))
 
     def climbed(
         here: IntegratedPosterior, start: Float
     ) -> tuple[IntegratedPosterior, Float, float]:
         here, top = here.around(start), start
         for _ in range(policy.turns):
-            likelihood = here.likelihood
-
-            def density(psi_h: Float) -> tuple[float, Float]:
-                value, slope = likelihood.log_marginal(psi_h)  # noqa: B023
-                away = (psi_h - centre) / width
-                return value - 0.5 * float(away @ away), slope - away / width
-
-            found = climb(density, top, slope=_SLOPE, max_iter=_STEPS)
+            found = ridge.climb(here.likelihood.log_marginal, top)
             top, here = found.theta, here.around(found.theta)
             if found.evaluations <= 3:  # the places were right already
                 break
         return here, top, found.value
 
-    rough = replace(posterior, likelihood=replace(posterior.likelihood, strata=_FEW))
-    ends = [climbed(rough, start) for start in (centre, *psi_h[: policy.climbs])]
+    ends = [climbed(posterior, start) for start in (ridge.centre, *psi_h[: policy.climbs])]
     best, top, _ = max(ends, key=lambda end: end[2])
-    ends.append(climbed(rough, _mirrored(best.likelihood, top, centre, width)))
-    lower = max(value for _, _, value in ends) - np.array([value for _, _, value in ends])
-    here, top, _ = climbed(posterior, ends[int(np.argmin(lower))][1])
+    ends.append(climbed(posterior, _mirrored(best.likelihood, top, ridge)))
+    here, top, highest = max(ends, key=lambda end: end[2])
     here = here.refined(top)
-    quadratic = _expanded(here, top, _SMALL * width)
+    quadratic = _expanded(here, top, _SMALL * ridge.width)
     away = np.stack([end for _, end, _ in ends]) - top
-    expected = 0.5 * np.sum((away / width) ** 2, axis=1) - quadratic.value(top + away)
+    expected = 0.5 * np.sum((away / ridge.width) ** 2, axis=1) - quadratic.value(top + away)
+    lower = highest - np.array([value for _, _, value in ends])
     _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
-    apart = policy.mode_height
-    if np.any((lower <= 2 * apart) & (expected > lower + apart)):
-        raise ReferenceFitError(f"the likelihood without {here.name} has several modes")
+    require_one_mode(lower, expected, policy.mode_height, f" without {here.name}")
     return here, quadratic
 
 
-def _mirrored(likelihood: IntegratedLikelihood, top: Float, centre: Float, width: Float) -> Float:
+def _mirrored(likelihood: IntegratedLikelihood, top: Float, ridge: _Ridge) -> Float:
     """ψ_h where the likelihood is highest if every u is on the other side of their mean.
 
     Where slopes have no sign, that is a mode as high: no random start finds all signs at once.
@@ -423,11 +442,9 @@ def _mirrored(likelihood: IntegratedLikelihood, top: Float, centre: Float, width
 
     def density(psi_h: Float) -> tuple[float, Float]:
         value, slope = likelihood.at(psi_h, away[None])
-        apart = (psi_h - centre) / width
-        along = slope[0, likelihood.columns] - apart / width
-        return float(value[0] - 0.5 * apart @ apart), along
+        return float(value[0]), slope[0, likelihood.columns]
 
-    return climb(density, centre, slope=_SLOPE, max_iter=_STEPS).theta
+    return ridge.climb(density, ridge.centre).theta
 
 
 def _expanded(posterior: IntegratedPosterior, psi_h: Float, step: Float) -> _Quadratic:

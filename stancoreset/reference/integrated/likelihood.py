@@ -31,8 +31,6 @@ from stancoreset.rows import FullData
 _INTERVALS = 60
 # Largest number of places, and how far out they may be, in standard deviations.
 _MOST_NODES, _FARTHEST = 81, 12.0
-# Logarithm of how much the density at the last places may grow with another ψ_h.
-_ROOM = 1.0
 
 
 @dataclass(frozen=True)
@@ -170,10 +168,10 @@ class IntegratedLikelihood:
         """This likelihood with as many places, as far out, as make ℓ exact but for an error.
 
         The error is that at ψ_h, in nats. A unit of few rows has a tail as wide as its prior: the
-        places end where its density is negligible, with room for other ψ_h.
+        places end where its density is negligible.
         """
         here = self
-        negligible = np.log(error / len(self.sd)) - _ROOM
+        negligible = np.log(error / len(self.sd))
         while (
             here.reach < _FARTHEST and np.max(here.given(psi_h).log_density[[0, -1]]) > negligible
         ):
