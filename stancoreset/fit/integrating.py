@@ -58,7 +58,7 @@ _SLOPE, _STEPS = 1.0, 50
 _SMALL = 0.001
 # Draws of the posterior for each that h is worth at least.
 _SHARED = 4
-# Largest number of draws of h for each that they shall be worth.
+# Draws of h that are made at most, for each effective one that is wanted.
 _MOST = 6
 
 
@@ -281,7 +281,7 @@ def integrated_reference(
     Returns
     -------
     Reference
-        As many draws as NUTS would make; those of one h are told by their equal values.
+        As many draws as NUTS would make; `integrated_draws` puts them into chains.
 
     Raises
     ------

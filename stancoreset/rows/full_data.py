@@ -266,8 +266,7 @@ class FullData:
     @property
     def fast(self) -> bool:
         """Whether evaluation costs much less than the author's program on all rows."""
-        own = self.kernel is not None or self.passes.distinct > 0 or self._at_once
-        return own or (self._through is not None and self._through.seen.fast)
+        return self.kernel is not None or self.passes.distinct > 0 or self._at_once
 
     @property
     def chunks(self) -> list[BoundModel]:
