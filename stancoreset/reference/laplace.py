@@ -119,9 +119,18 @@ def _nearest(full: FullData, start: GaussianFit) -> GaussianFit:
 
 
 def _at_mode(full: FullData, mode: Float, scale: Float) -> GaussianFit:
-    gaussian = gaussian_at(mode, -full.hessian(mode, scale), full.param_names)
+    gaussian = _gaussian_of(full, mode, -full.hessian(mode, scale))
     _require_finite_mode(full, gaussian)
     return gaussian
+
+
+def _gaussian_of(rows: FullData, mode: Float, precision: AnyMatrix) -> GaussianFit:
+    """The Gaussian at a mode of some rows' posterior."""
+    try:
+        return gaussian_at(mode, precision, rows.param_names)
+    except ReferenceFitError:
+        _require_bounded(rows, mode, precision.diagonal())
+        raise
 
 
 def gaussian_at(mode: Float, precision: AnyMatrix, names: tuple[str, ...]) -> GaussianFit:
@@ -142,7 +151,6 @@ def gaussian_at(mode: Float, precision: AnyMatrix, names: tuple[str, ...]) -> Ga
     except (LinAlgError, FloatingPointError, ValueError):
         lower = None
     if lower is None or not np.all(np.isfinite(lower)) or np.min(np.diag(lower)) < 1e-7:
-        _require_width(mode, precision.diagonal(), names)
         values, vectors = eigh(precision)
         raise _flat(values, vectors[:, 0], names)
     # precision = D L Lᵀ D, so the covariance is F Fᵀ with F = D⁻¹ L⁻ᵀ.
@@ -179,11 +187,12 @@ def _flat(values: Float, direction: Float, names: tuple[str, ...]) -> ReferenceF
     )
 
 
-def _require_width(mode: Float, precision: Float, names: tuple[str, ...]) -> None:
-    """Refuse an end of a climb where numbers can hardly tell the density's width, and no mode is.
+def _require_bounded(rows: FullData, mode: Float, precision: Float) -> None:
+    """Refuse an end of a climb where the likelihood rises without bound, so that there is no mode.
 
-    Where parameters match every outcome exactly the density rises for ever as a scale goes to zero,
-    and a climb ends where rounding hides that.
+    Where parameters match every outcome exactly it rises for ever as a scale goes to zero, and a
+    climb ends where numbers can hardly tell the density's width. A prior of effects rises so too as
+    their scale goes to zero, but the likelihood does not: such a posterior exists.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.where(precision > 0, 1 / np.sqrt(precision), np.inf)
@@ -191,13 +200,23 @@ def _require_width(mode: Float, precision: Float, names: tuple[str, ...]) -> Non
     narrow = width < np.sqrt(eps) * np.maximum(1.0, np.abs(mode))
     distance = np.where(narrow, 0.0, np.abs(mode))
     far = [j for j in np.argsort(-distance) if np.exp(-distance[j]) < eps**0.25]
-    if narrow.any() and far:
-        at, out = int(np.argmax(narrow)), listed((names[j] for j in far), 3)
+    if not (narrow.any() and far):
+        return
+    halfway = np.tile(mode, (1 + len(far), 1))
+    halfway[np.arange(1, len(halfway)), far] /= 2
+    log_prior = rows.log_prior(halfway)
+    log_likelihood = rows.log_density(halfway) - log_prior
+    with np.errstate(invalid="ignore"):
+        by_rows = log_likelihood[0] - log_likelihood[1:] > np.abs(log_prior[0] - log_prior[1:])
+    far = [j for j, rises in zip(far, by_rows, strict=True) if rises]
+    if far:
+        names, at = rows.param_names, int(np.argmax(narrow))
         raise ModeAtInfinityError(
-            f"the density rises without bound along {out}: at {mode[far[0]]:.3g} in unconstrained "
-            f"coordinates {names[at]} has a standard deviation of {width[at]:.2g}, and there is no "
-            "mode; parameters match the outcomes exactly, as where all outcomes are equal: leave "
-            "such outcomes out, or give scales a prior that keeps them from zero"
+            f"the likelihood rises without bound along {listed((names[j] for j in far), 3)}: at "
+            f"{mode[far[0]]:.3g} in unconstrained coordinates {names[at]} has a standard deviation "
+            f"of {width[at]:.2g}, and there is no mode; parameters match the outcomes exactly, as "
+            "where all outcomes are equal: leave such outcomes out, or give scales a prior that "
+            "keeps them from zero"
         )
 
 
@@ -235,7 +254,7 @@ def _subsample_starts(
         def at_end(mode: Float, *, may_be_flat: bool = True) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
             scale = hessian_width(small.hessian, mode)
-            fit = gaussian_at(mode, -small.hessian(mode, scale), full.param_names)
+            fit = _gaussian_of(small, mode, -small.hessian(mode, scale))
             if not may_be_flat:
                 _require_finite_mode(small, fit, wide=0.0)
             return fit
@@ -267,7 +286,7 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
     slope = float(np.max(np.abs(summit.gradient)))
     _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
     if not np.isfinite(summit.value) or slope > 1.0:
-        _require_width(start.mean, 1 / start.sd**2, full.param_names)
+        _require_bounded(full, start.mean, 1 / start.sd**2)
         raise ReferenceFitError(
             f"no posterior mode was found: after {summit.evaluations} evaluations the gradient "
             f"is still {slope:.3g} posterior standard deviations ({summit.message}); {_ADVICE}"

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("stanli")
 
 import stancoreset as sc
-from stancoreset.errors import ModeAtInfinityError
+from stancoreset.errors import ModeAtInfinityError, ReferenceFitError
 
 LINE = """
 data { int N; vector[N] x; vector[N] y; }
@@ -42,3 +42,23 @@ def test_outcomes_in_small_units_have_one() -> None:
         fit = model.fit(data, seed=1, show_progress=False)
     assert fit.certificate.verdict == "certified"
     assert float(fit.posterior.posterior["s"].mean()) == pytest.approx(1e-7, rel=0.1)
+
+
+def test_effects_that_hardly_differ_have_one() -> None:
+    """Their prior rises without bound as their scale goes to zero; the likelihood does not."""
+    rng = np.random.default_rng(0)
+    data = {"N": 12_000, "J": 10, "g": rng.integers(1, 11, 12_000), "y": rng.normal(1, 1, 12_000)}
+    code = """
+    data { int N; int J; array[N] int g; vector[N] y; }
+    parameters { real mu; real<lower=0> tau; vector[J] a; real<lower=0> s; }
+    model {
+      mu ~ normal(0, 5); tau ~ exponential(1); a ~ normal(mu, tau); s ~ exponential(1);
+      y ~ normal(a[g], s);
+    }
+    """
+    with (
+        sc.CoresetModel(stan_code=code, engine="stanli") as model,
+        pytest.raises(ReferenceFitError) as told,
+    ):
+        model.reference(data, "laplace", draws=50)
+    assert not isinstance(told.value, ModeAtInfinityError)
