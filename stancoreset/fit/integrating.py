@@ -349,24 +349,26 @@ def _completed(search: _Search, posterior: IntegratedPosterior, turn: _Turn, wan
     """
     likelihood, inner = posterior.likelihood, posterior.inner
     rng = np.random.default_rng([search.seed, 137])
-    count, least = search.nuts.chains * search.nuts.draws, wanted // 2
+    count = search.nuts.chains * search.nuts.draws
     # The first weights may be more even than all are.
     most = min(2 * turn.needed(wanted), _MOST * wanted)
     turn = search.turn(posterior, turn.quadratic, turn, most)
-    while len(turn.left) < len(turn.draws):
-        if turn.weighted.ess >= wanted:
-            longer = search.longer(posterior, turn.draws[turn.weighted.resample(count, rng)])
-            if longer == 1 or wanted == count:
+    while True:
+        weighted = turn.weighted
+        if weighted.ess >= wanted:
+            longer = search.longer(posterior, turn.draws[weighted.resample(count, rng)])
+            if longer == 1 or wanted == count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
+        if len(turn.left) == len(turn.draws):
+            break
         turn = turn.evaluated(posterior, max(turn.needed(wanted), len(turn.left) + 1))
-    weighted = turn.weighted
     _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)
-    if not (weighted.khat <= KHAT_USABLE and weighted.ess >= least):
+    if not (weighted.khat <= KHAT_USABLE and weighted.ess >= wanted):
         raise ReferenceFitError(
             f"importance weights of {int(np.sum(~inner))} parameters have k̂ {weighted.khat:.2f} "
             f"and an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and "
-            f"at least {least}"
+            f"at least {wanted}"
         )
     which, repeats = np.unique(weighted.resample(count, rng), return_counts=True)
     units = []

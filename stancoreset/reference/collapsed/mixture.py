@@ -218,9 +218,9 @@ def sample_by_importance(
     points, values = np.empty((0, len(mode))), np.empty(0)
     proposals: list[Proposal] = []
     counts: list[int] = []
-    location, scale = mode, wider * cov
+    location = mode
     for size in sizes:
-        proposals.append(Proposal(location, cholesky(scale, lower=True)))
+        proposals.append(Proposal(location, cholesky(wider * cov, lower=True)))
         counts.append(size)
         new = proposals[-1].draw(size, rng)
         points = np.concatenate([points, new])
@@ -229,11 +229,9 @@ def sample_by_importance(
         if enough is not None and enough(found):
             break
         if found.ess > 4 * len(mode):
-            # Wide enough where so few draws show the least of the spread (Marchenko and Pastur).
-            least = (1 - np.sqrt(len(mode) / found.ess)) ** 2
-            location, scale = found.mean, found.cov / least + 1e-6 * np.diag(np.diag(scale))
+            location, cov = found.mean, found.cov + 1e-6 * np.diag(np.diag(cov))
         else:
-            location, scale = points[np.argmax(found.log_weights)], wider * scale
+            location, cov = points[np.argmax(found.log_weights)], 2.0 * cov
     return found
 
 
