@@ -308,9 +308,10 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert np.all(np.abs(table["delta_mean"]) < 0.1 + 4 * table["mcse"])
     assert np.all(np.abs(np.log(table["sd_ratio"].drop("sd_origin"))) < 0.25)
     assert np.max(np.abs(table["delta_mean"])) < 0.5
-    poor = re.search(r"Laplace fit +sd_dest +(-[0-9.]+) standard deviations", said)
+    # Twelve draws of NUTS do not say which of 149 parameters is furthest.
+    poor = re.search(r"Laplace fit +\S+ +([+-][0-9.]+) standard deviations", said)
     assert poor is not None
-    assert float(poor[1]) < -1
+    assert abs(float(poor[1])) > 1
 
 
 def test_doctor(capsys):

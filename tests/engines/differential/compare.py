@@ -122,23 +122,27 @@ def _apart(name: str, term: str, genuine: Compiled, k: int, ours: Compiled) -> A
     return Apart(name, worst, usable, lax)
 
 
-def from_differences(term: str) -> float:
-    """The largest relative difference of stanli's gradients from differences of its values.
+def from_differences(name: str, term: str) -> Apart:
+    """How far stanli's gradients are from differences of its values, in interior and border.
 
-    At points of the interior where values are finite; what halved steps leave open is taken off.
+    At points where values are finite; what halved steps leave open is taken off.
     """
     ours = resolve_engine("stanli", 1).compile(code_of([term]), name="term")
-    at, worst = points()["interior"][1:], 0.0
+    regions = {region: at for region, at in points().items() if region != "extreme"}
+    regions["interior"] = regions["interior"][1:]  # zeros, where functions of a distance have none
+    worst, usable = dict.fromkeys(regions, 0.0), 0
     for n in COUNTS if re.search(r"\bn\b", term) else COUNTS[:1]:
         with ours.bind({"k": 1, "n": n}) as bound:
-            value, slope = bound.log_density_gradient(at)
-            wide, narrow = (_central(bound, at, h) for h in (1e-3, 5e-4))
-        found, open_ = (4 * narrow - wide) / 3, 3 * abs(wide - narrow)
-        good = np.isfinite(np.column_stack([value, found])).all(axis=1)
-        off = abs(slope - found) - open_ - 1e-9 * np.maximum(1, abs(value))[:, None]
-        off = (off / np.maximum(1, abs(found).max(axis=1, keepdims=True)))[good]
-        worst = max(worst, float(np.nan_to_num(off, nan=np.inf).max(initial=0)))
-    return worst
+            for region, at in regions.items():
+                value, slope = bound.log_density_gradient(at)
+                wide, narrow = (_central(bound, at, h) for h in (1e-3, 5e-4))
+                found, open_ = (4 * narrow - wide) / 3, 3 * abs(wide - narrow)
+                good = np.isfinite(np.column_stack([value, found])).all(axis=1)
+                off = abs(slope - found) - open_ - 1e-9 * np.maximum(1, abs(value))[:, None]
+                off = (off / np.maximum(1, abs(found).max(axis=1, keepdims=True)))[good]
+                largest = float(np.nan_to_num(off, nan=np.inf).max(initial=0))
+                worst[region], usable = max(worst[region], largest), usable + int(good.sum())
+    return Apart(name, worst, usable)
 
 
 def _central(bound: BoundModel, at: np.ndarray, h: float) -> np.ndarray:
