@@ -28,7 +28,8 @@ against long runs of NUTS on all rows. It showed that
   quarter of the draws and the held-out error above 0.6. Weighted means and standard deviations
   were within a tenth of the truth wherever ESS was above half of the draws, but not where it was
   below a third;
-- k̂ above 0.7 is no reason to reject if ESS is above 99.8 %;
+- k̂ above 0.7 is no reason to reject if ESS is above 99.8 %, and below that the bound of Vehtari et
+  al. on k̂, which depends on the number of draws, certifies nothing wrong;
 - 250 of 1,000 draws give the same verdict as all wherever they leave no doubt (`leaves_no_doubt`).
 
 Weights measure the error of the coreset posterior, not the error of its draws: chains that
@@ -110,7 +111,7 @@ VERDICT_COLORS: dict[Verdict, str] = {
 }
 
 #: Thresholds of verdicts that others ask for; see `stancoreset.posterior.rule.Rule`.
-LEAST_EFFICIENCY, HELDOUT_CERTIFIED = RULE.efficiency, RULE.heldout
+HELDOUT_CERTIFIED = RULE.heldout
 ESS_CORRECTED, RHAT_MIXED = RULE.efficiency_corrected, RULE.rhat
 
 
@@ -122,9 +123,9 @@ class Certificate:
     ----------
     khat : float
         Pareto shape of the importance weights' tail. The efficiency can be trusted if k̂ is at most
-        0.5, where the weights have a finite variance; if k̂ is at most 0.7 and the efficiency at
-        least 99 %; or if the efficiency is at least 99.8 %: all weights are then nearly equal, and
-        the shape of their tail does not matter.
+        min(1 − 1/log₁₀ n_draws, 0.7), which is 0.58 of 250 draws and 0.67 of 1,000 (Vehtari et al.,
+        2024); or if the efficiency is at least 99.8 %: all weights are then nearly equal, and the
+        shape of their tail does not matter.
     ess : float
         Number of draws of the *full* posterior that the coreset draws are worth, estimated from
         their normalised weights w̃ as 1 / Σ w̃²; `efficiency` is this number divided by `n_draws`.
@@ -139,7 +140,7 @@ class Certificate:
         ``"certified"``: use the draws as they are. The held-out error is at most 0.1. The weights
         move no mean by more than 0.07 standard deviations and no standard deviation by more than 7
         %; and this shift plus two Monte-Carlo standard errors is at most 0.1. The efficiency is at
-        least 0.9 with k̂ ≤ 0.5, at least 0.99 with k̂ ≤ 0.7, or at least 0.998 with any k̂.
+        least 0.9 with a k̂ by which it can be trusted, or at least 0.998 with any k̂.
         ``"corrected"``: use the draws with `weights`. k̂ is at most 0.7, the efficiency at least
         0.5, and the held-out error at most 0.5. ``"rejected"``: do not use the draws. Neither of
         the two holds, or there is a fault that weights cannot correct: more than 0.05 % of the
@@ -509,9 +510,9 @@ def certify(
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
     usable = khat <= KHAT_USABLE and ess >= RULE.efficiency_corrected * len(raw)
-    ways = ((khat, ess / len(raw)),)
-    faults = tuple(_weighted(ways, heldout_error, (shift, change), monte_carlo))
-    by_marginals = bool(faults) and marginals is not None and _hold(marginals, heldout_error)
+    own = ((khat, ess / len(raw)),)
+    faults = tuple(_weighted(own, len(raw), heldout_error, (shift, change), monte_carlo))
+    by_marginals = bool(faults) and _hold(marginals, len(raw), heldout_error)
     if by_marginals and marginals is not None:
         faults = tuple(_together(marginals.moved, monte_carlo))
     verdict = _verdict(faults, usable, heldout_error)
@@ -580,7 +581,7 @@ def leaves_no_doubt(certificate: Certificate) -> bool:
     noise = np.sqrt(max(0.0, 1 / certificate.efficiency - 1) / certificate.n_draws)
     moved = max(certificate.mean_shift, certificate.sd_change) + RULE.surely * noise
     light = certificate.n_draws >= RULE.known and certificate.khat <= RULE.light
-    even = certificate.efficiency >= RULE.efficiency[-1][1]
+    even = certificate.efficiency >= RULE.efficiency_even
     return bool((light or even) and moved <= RULE.moved)
 
 
@@ -660,6 +661,7 @@ def _together(moved: tuple[float, float], found: MonteCarlo) -> Iterator[Fault]:
 
 def _weighted(
     ways: tuple[tuple[float, float], ...],
+    n_draws: int,
     heldout: float,
     moved: tuple[float, float],
     monte_carlo: MonteCarlo,
@@ -670,7 +672,7 @@ def _weighted(
     if not unknown and max(moved) > RULE.moved:
         yield WeightsMove(max(moved), RULE.moved)
     for khat, efficiency in ways:
-        wanted = next(share for bound, share in RULE.efficiency if khat <= bound)
+        wanted = RULE.least_efficiency(khat, n_draws)
         if unknown:
             wanted = max(wanted, RULE.efficiency_alone)
         if not efficiency >= wanted:
@@ -679,9 +681,11 @@ def _weighted(
         yield HeldoutError(heldout, RULE.heldout)
 
 
-def _hold(marginals: Marginals, heldout: float) -> bool:
-    """Whether marginals are right, but for the chains' Monte-Carlo error."""
-    return not any(_weighted(marginals.ways, heldout, marginals.moved, MonteCarlo()))
+def _hold(marginals: Marginals | None, n_draws: int, heldout: float) -> bool:
+    """Whether marginals are known and right, but for the chains' Monte-Carlo error."""
+    return marginals is not None and not any(
+        _weighted(marginals.ways, n_draws, heldout, marginals.moved, MonteCarlo())
+    )
 
 
 def _verdict(faults: tuple[Fault, ...], usable: bool, heldout: float) -> Verdict:

@@ -36,6 +36,17 @@ def usable_log_weights(log_weights: ArrayLike) -> Float:
     return raw
 
 
+def reliable_khat(n_draws: int) -> float:
+    """Pareto k̂ up to which so many draws tell the weights' mean: min(1 − 1/log₁₀ n, 0.7).
+
+    Vehtari et al. (2024, JMLR 25(72)); `good_k` of ArviZ and of R's loo.
+
+    >>> [round(reliable_khat(n), 2) for n in (250, 1_000, 4_000)]
+    [0.58, 0.67, 0.7]
+    """
+    return min(1 - 1 / float(np.log10(n_draws)), KHAT_USABLE)
+
+
 def smoothed_weights(log_weights: Float) -> tuple[Float, float]:
     """Return Pareto-smoothed weights that sum to one, and k̂."""
     smoothed, khat = psislw(log_weights)

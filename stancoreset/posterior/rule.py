@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from stancoreset.posterior.arviz import PRECISE
-from stancoreset.posterior.importance import KHAT_USABLE
+from stancoreset.posterior.importance import reliable_khat
 
 
 @dataclass(frozen=True)
@@ -16,8 +14,11 @@ class Rule:
 
     Attributes
     ----------
-    efficiency : pairs of float
-        Required importance efficiency for k̂ up to a bound.
+    efficiency : float
+        Required importance efficiency if k̂ says that the draws tell it (`reliable_khat`).
+    efficiency_even : float
+        Importance efficiency from which all weights are nearly equal, so that k̂, which does not
+        depend on their scale, does not matter.
     efficiency_alone : float
         Required importance efficiency where the changes by weights are unknown, which it bounds:
         (1/0.99 − 1)^½ = 0.1.
@@ -52,11 +53,8 @@ class Rule:
         noise is 1/20 of the variance.
     """
 
-    efficiency: tuple[tuple[float, float], ...] = (
-        (0.5, 0.9),
-        (KHAT_USABLE, 0.99),
-        (np.inf, 0.998),
-    )
+    efficiency: float = 0.9
+    efficiency_even: float = 0.998
     efficiency_alone: float = 0.99
     heldout: float = 0.1
     moved: float = 0.07
@@ -71,6 +69,10 @@ class Rule:
     known: int = 250
     surely: int = 3
     draws_each: int = 20
+
+    def least_efficiency(self, khat: float, n_draws: int) -> float:
+        """Importance efficiency that a certificate requires of weights with this k̂."""
+        return self.efficiency if khat <= reliable_khat(n_draws) else self.efficiency_even
 
     @property
     def promised(self) -> float:

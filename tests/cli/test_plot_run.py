@@ -161,7 +161,7 @@ class TestRefinement:
         assert top.lines[-1].get_ydata()[0] == max(top.lines[-1].get_ydata())  # infinite k̂
         labels = [label.get_text() for label in bottom.get_xticklabels()]
         assert labels[2] == "larger size\n400 rows"
-        colors = top.collections[0].get_facecolors()
+        colors = top.collections[-1].get_facecolors()
         assert len(np.unique(colors, axis=0)) == 3
         assert_nothing_clipped(top.figure)
 
@@ -169,14 +169,15 @@ class TestRefinement:
         top, bottom = plots.plot_refinement(ROUNDS)
         words = [text.get_text() for text in top.get_legend().get_texts()]
         assert set(words[:3]) == {"certified", "corrected", "rejected"}
-        assert [w.split(":")[0] for w in words[3:]] == ["k̂ ≤ 0.5", "k̂ ≤ 0.7", "k̂ above"]
-        assert [w.split(" of ")[1] for w in words[3:]] == ["90 %", "99 %", "99.8 %"]
+        told = [(w.split(":")[0], w.split(" of ")[1]) for w in words[3:]]
+        assert sorted(told) == [("k̂ above", "99.8 %"), ("k̂ below", "90 %")]
         colors = {handle.get_color() for handle in top.get_legend().legend_handles[:3]}
-        assert {to_hex(color) for color in top.collections[0].get_facecolors()} <= {
+        assert {to_hex(color) for color in top.collections[-1].get_facecolors()} <= {
             to_hex(color) for color in colors
         }
-        levels = [line.get_ydata()[0] for line in top.lines[:2]]
-        assert levels == [0.5, 0.7]
+        (levels,) = (c for c in top.collections if c.get_label().startswith("k̂ below"))
+        heights = [segment[0, 1] for segment in levels.get_segments()]
+        np.testing.assert_allclose(heights, 1 - 1 / np.log10([r.n_draws for r in ROUNDS]))
         limit = bottom.lines[0]
         assert (limit.get_label(), limit.get_ydata()[0]) == ("certified up to 0.1", 0.1)
         assert limit.get_label() in [t.get_text() for t in bottom.get_legend().get_texts()]

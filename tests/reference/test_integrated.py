@@ -158,6 +158,9 @@ OTHERS = {
     "units know each other": TEST.replace(
         "ability ~ normal(0.3, 1.2);", "ability ~ normal(0, 1); sum(ability) ~ normal(0, 0.1);"
     ),
+    "two units know each other": TEST.replace(
+        "ability ~ normal(0.3, 1.2);", "ability ~ normal(0, 1); ability[3] ~ normal(ability[7], 1);"
+    ),
     "answers are of pairs": TEST.replace(
         "(ability[person[n]]", "(ability[person[n]] * ability[1 + person[n] % P]"
     ),
@@ -166,10 +169,31 @@ OTHERS = {
 
 @pytest.mark.parametrize("why", OTHERS)
 def test_other_parameters_are_not_integrated_out(why, answers, tmp_path):
-    session = session_of(OTHERS[why], tmp_path)
-    checked = session.read(answers)
-    with (
-        pytest.raises(ReferenceFitError, match="for each unit by itself"),
-        integrated_posterior(session, checked, 1),
-    ):
-        pass
+    assert nothing_is_integrated_out(OTHERS[why], answers, tmp_path)
+
+
+def test_coefficients_that_meet_in_rows_are_not_integrated_out(tmp_path):
+    """Four of six parameters, which one split in eight leaves together."""
+    code = """
+    data { int N; matrix[N, 4] x; vector[N] y; }
+    parameters { real a; vector[4] b; real<lower=0> s; }
+    model {
+      a ~ normal(0, 5); b ~ normal(0, 2.5); s ~ exponential(1);
+      y ~ normal(a + x * b, s);
+    }
+    """
+    rng = np.random.default_rng(8)
+    data = {"N": 50, "x": rng.normal(size=(50, 4)), "y": rng.normal(size=50)}
+    assert nothing_is_integrated_out(code, data, tmp_path, range(40))
+
+
+def nothing_is_integrated_out(code, data, folder, seeds=range(5)):
+    session = session_of(code, folder)
+    checked = session.read(data)
+    for seed in seeds:
+        with (
+            pytest.raises(ReferenceFitError, match="for each unit by itself"),
+            integrated_posterior(session, checked, seed),
+        ):
+            pass
+    return True

@@ -12,11 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import as_numbers, understood
 from stancoreset.errors import DataError
-from stancoreset.posterior.certificate import (
-    HELDOUT_CERTIFIED,
-    LEAST_EFFICIENCY,
-    VERDICT_COLORS,
-)
+from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS
 from stancoreset.posterior.digits import percent
 from stancoreset.posterior.plots.figures import (
     COLORS,
@@ -26,6 +22,7 @@ from stancoreset.posterior.plots.figures import (
     tidy,
     whole_numbers,
 )
+from stancoreset.posterior.rule import RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,8 +255,8 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
 def _said(certificate: Any, weightless: int) -> list[str]:
     """Lines of the title: the verdict, the numbers with their limits, and the first reason."""
     khat, heldout = certificate.khat, getattr(certificate, "heldout_error", np.nan)
-    needed = next((least for bound, least in LEAST_EFFICIENCY if khat <= bound), np.nan)
-    needs = f" (requires {percent(needed)})" if np.isfinite(needed) else ""
+    needed = RULE.least_efficiency(khat, certificate.n_draws)
+    needs = "" if np.isnan(khat) else f" (requires {percent(needed)})"
     judged = " by marginals" if getattr(certificate, "by_marginals", False) else ""
     verdict = (
         f"{certificate.verdict}{judged}: importance efficiency "

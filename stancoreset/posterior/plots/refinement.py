@@ -11,13 +11,11 @@ import numpy as np
 from stancoreset.checks import understood
 from stancoreset.errors import DataError, OptionError
 from stancoreset.limits import ROUNDING
-from stancoreset.posterior.certificate import (
-    HELDOUT_CERTIFIED,
-    LEAST_EFFICIENCY,
-    VERDICT_COLORS,
-)
+from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS
 from stancoreset.posterior.digits import percent
+from stancoreset.posterior.importance import reliable_khat
 from stancoreset.posterior.plots.figures import COLORS, LIMIT, LINES, Panels, check_axes, tidy
+from stancoreset.posterior.rule import RULE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,17 +119,15 @@ def _verdicts() -> list[Any]:
 def _draw_khat(
     top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str], most: float = 1.5
 ) -> None:
-    """Draw Pareto k̂ and its two limits; values beyond the panel appear at its edge."""
+    """Draw Pareto k̂ and its limit; values beyond the panel appear at its edge."""
     x = np.arange(len(rows))
+    limits = [reliable_khat(int(row["n_draws"])) for row in rows]
+    label = f"k̂ below: certified from\nan efficiency of {percent(RULE.efficiency)}"
+    top.hlines(limits, x - 0.5, x + 0.5, LIMIT, LINES[1], linewidth=1.0, zorder=0, label=label)
+    label = f"k̂ above: certified from\nan efficiency of {percent(RULE.efficiency_even)}"
+    top.plot([], [], linestyle="none", label=label)
     khat = np.array([float(row["khat"]) for row in rows])
     shown = np.where(np.isfinite(khat), np.minimum(khat, most), most)
-    for (level, least), line in zip(LEAST_EFFICIENCY, LINES[1:], strict=True):
-        if np.isfinite(level):
-            label = f"k̂ ≤ {level}: certified from\nan efficiency of {percent(least)}"
-            top.axhline(level, color=LIMIT, linewidth=1.0, linestyle=line, zorder=0, label=label)
-        else:
-            above = f"k̂ above: certified from\nan efficiency of {percent(least)}"
-            top.plot([], [], linestyle="none", label=above)
     top.plot(x, shown, color="0.6", linewidth=1.0, zorder=1)
     top.scatter(x, shown, c=colors, s=55, zorder=2)
     for i, row in enumerate(rows):

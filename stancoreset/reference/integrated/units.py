@@ -88,7 +88,9 @@ def find_units(
         if _depends_on_others(prior, inner, point, rng):
             continue
         found = _columns(seen, inner, point, rng)
-        if found is not None and not _meet(rows, found[0], seen(point[None])[0], rng):
+        if found is not None and not _meet(
+            rows.log_density_gradient, found[0], seen(point[None])[0], rng
+        ):
             return Units(str(name), inner, *found)
     return None
 
@@ -97,13 +99,11 @@ def _depends_on_others(
     prior: BoundModel, inner: NDArray[np.bool_], point: Float, rng: np.random.Generator
 ) -> bool:
     """Whether the prior's gradient along u changes with other parameters, or other units."""
-    half = inner & (rng.random(len(inner)) < 0.5)
-    other, some = point.copy(), point.copy()
+    other = point.copy()
     other[~inner] = rng.uniform(-1.0, 1.0, int(np.sum(~inner)))
-    some[half] = rng.uniform(-1.0, 1.0, int(half.sum()))
-    at, elsewhere, beside = prior.log_density_gradient(np.stack([point, other, some]))[1]
-    still = inner & ~half
-    return _differs(at[inner], elsewhere[inner]) or _differs(at[still], beside[still])
+    at, elsewhere = prior.log_density_gradient(np.stack([point, other]))[1][:, inner]
+    units = np.flatnonzero(inner)
+    return _differs(at, elsewhere) or _meet(prior.log_density_gradient, units, point, rng)
 
 
 def _columns(
@@ -136,13 +136,23 @@ def _columns(
     return places, factor
 
 
-def _meet(rows: FullData, columns: NDArray[np.intp], psi: Float, rng: np.random.Generator) -> bool:
-    """Whether the log likelihood's gradient along a unit depends on other units."""
-    half = rng.random(len(columns)) < 0.5
-    moved = psi.copy()
-    moved[columns[half]] += rng.uniform(0.5, 1.0, int(half.sum()))
-    at, beside = rows.log_density_gradient(np.stack([psi, moved]))[1][:, columns[~half]]
-    return _differs(at, beside)
+def _meet(
+    gradient: Callable[[Float], tuple[Float, Float]],
+    columns: NDArray[np.intp],
+    point: Float,
+    rng: np.random.Generator,
+) -> bool:
+    """Whether a log density's gradient along a unit's column depends on another unit.
+
+    The bits of their numbers part every two units in one split of ⌈log₂ J⌉.
+    """
+    number = rng.permutation(len(columns))
+    splits = [(number >> bit) % 2 == 1 for bit in range(int(number.max()).bit_length())]
+    points = np.tile(point, (1 + len(splits), 1))
+    for moved, half in zip(points[1:], splits, strict=True):
+        moved[columns[half]] += rng.uniform(0.5, 1.0, int(half.sum()))
+    at, *beside = gradient(points)[1][:, columns]
+    return any(_differs(at[~half], b[~half]) for half, b in zip(splits, beside, strict=True))
 
 
 def _differs(one: Float, other: Float) -> bool:
