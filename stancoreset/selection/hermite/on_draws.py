@@ -178,11 +178,10 @@ def select_on_draws(
     LocalSelection or None
         None if the draws are too few, or no row belongs to a group.
     """
-    common = _shared_functions(draws, blocks)
-    if common is None or not len(candidates.rows.keys):
+    functions = _shared_functions(draws, blocks)
+    if functions is None or not len(candidates.rows.keys):
         return None
-    rows, scaled = candidates.rows, _standardised(draws)
-    shared = scaled[:, blocks.shared]
+    (common, linear), rows, scaled = functions, candidates.rows, _standardised(draws)
     members = np.full((int(blocks.group.max()) + 1, blocks.widest), -1)
     for block in blocks.members:
         members[blocks.group[block[:, 0]], : block.shape[1]] = block
@@ -191,7 +190,7 @@ def select_on_draws(
         group = rows.group[batch.candidates[:, 0]]
         together = candidates.sums[:, group, None]
         values = np.concatenate([rows.values[:, batch.candidates], together], axis=2)
-        rest, bend = _beyond(values, common, shared, scaled, members[group])
+        rest, bend = _beyond(values, common, linear, scaled, members[group])
         few, sums = rest[:, :, :-1], rest[:, :, -1:]
         gram = few.swapaxes(1, 2) @ few
         target = (few.swapaxes(1, 2) @ sums)[:, :, 0]
@@ -200,8 +199,8 @@ def select_on_draws(
         return path_of(batch, products, shares)
 
     own = blocks.widest
-    functions = common.shape[1] + own * (own + 3) // 2 + own * shared.shape[1]
-    most = max(1, KEPT // (len(draws) * functions))
+    each = common.shape[1] + own * (own + 1) // 2 + own * linear.shape[1]
+    most = max(1, KEPT // (len(draws) * each))
     whole = batches(rows.keys, rows.weights, rows.group)
     some = [part for batch in whole for part in batch.parts(most)]
     found = gathered(in_threads(path, some), goal, size)
@@ -212,50 +211,59 @@ def _standardised(draws: Float) -> Float:
     return (draws - draws.mean(axis=0)) / np.maximum(draws.std(axis=0), 1e-300)
 
 
-def _shared_functions(draws: Float, blocks: Blocks) -> Float | None:
-    """One, the shared coordinates, and if draws suffice their products, (S, 1 + G …)."""
+def _shared_functions(draws: Float, blocks: Blocks) -> tuple[Float, Float] | None:
+    """Orthogonal bases (S, C) and (S, 1 + G), with mean squares of one, or None.
+
+    The second is of one and the shared coordinates, the first also of their products if draws
+    suffice.
+    """
     shared = _standardised(draws[:, blocks.shared])
     linear = np.column_stack([np.ones(len(draws)), shared])
     first, second = np.triu_indices(shared.shape[1])
     both = np.column_stack([linear, shared[:, first] * shared[:, second]])
     own = blocks.functions - linear.shape[1]
     fits = [some for some in (both, linear) if len(draws) >= DRAWS_EACH * (some.shape[1] + own)]
-    return fits[0] if fits else None
+    return (_basis(fits[0]), _basis(linear)) if fits else None
+
+
+def _basis(functions: Float) -> Float:
+    """An orthogonal basis of columns (S, C), without those that depend on others before them."""
+    basis, upper = np.linalg.qr(functions)
+    return basis[:, np.abs(np.diag(upper)) > NOISE] * np.sqrt(len(basis))
 
 
 def _beyond(
-    values: Float, common: Float, shared: Float, scaled: Float, own: NDArray[np.intp]
+    values: Float, common: Float, linear: Float, scaled: Float, own: NDArray[np.intp]
 ) -> tuple[Float, Float]:
     """Remainders of groups' rows beyond second order, (J, S, n), and curvatures, (J, n, b, b).
 
-    `values` (S, J, n) are log likelihoods, `common` functions of the `shared` coordinates (S, G),
-    `scaled` (S, P) draws of mean zero and sd one, and `own` (J, b) the coordinates of each group,
-    or −1. Remainders are scaled so that inner products are covariances.
+    `values` (S, J, n) are log likelihoods, `common` and `linear` orthogonal bases of functions of
+    the shared coordinates (`_shared_functions`), `scaled` (S, P) draws of mean zero and sd one, and
+    `own` (J, b) the coordinates of each group, or −1. Remainders are scaled so that inner products
+    are covariances. What groups share is regressed out once (Frisch, Waugh and Lovell).
     """
     count, groups = len(scaled), len(own)
     along = np.where(own >= 0, scaled[:, own], 0.0).swapaxes(0, 1)
     first, second = np.triu_indices(own.shape[1])
-    crossed = (along[:, :, :, None] * shared[:, None, :]).reshape(groups, count, -1)
-    functions = np.concatenate(
-        [
-            along[:, :, first] * along[:, :, second],
-            np.broadcast_to(common, (groups, *common.shape)),
-            along,
-            crossed,
-        ],
-        axis=2,
-    )
-    basis, upper = np.linalg.qr(functions)
-    targets = values.swapaxes(0, 1)
-    parts = basis.swapaxes(1, 2) @ targets
-    free = max(1, count - functions.shape[2])
-    rest = (targets - basis @ parts) / np.sqrt(free)
+    pairs = along[:, :, first] * along[:, :, second]
+    crossed = (along[:, :, :, None] * linear[:, None, :]).reshape(groups, count, -1)
+    functions = _without(np.concatenate([pairs, crossed], axis=2), common)
+    targets = _without(values.swapaxes(0, 1), common)
+    gram = functions.swapaxes(1, 2) @ functions / count
     # Groups with fewer coordinates than the widest have functions that are zero.
-    diagonal = np.einsum("jff->jf", upper)
-    nothing = np.where(np.abs(diagonal) > NOISE, 0.0, 1.0)
-    slopes = np.linalg.solve(upper + nothing[:, :, None] * np.eye(upper.shape[1]), parts)
+    diagonal = np.arange(gram.shape[1])
+    gram[:, diagonal, diagonal] += np.where(gram[:, diagonal, diagonal] > 0, NOISE, 1.0)
+    slopes = np.linalg.solve(gram, functions.swapaxes(1, 2) @ targets / count)
+    free = max(1, count - common.shape[1] - functions.shape[2])
+    rest = (targets - functions @ slopes) / np.sqrt(free)
     bend = np.zeros((groups, targets.shape[2], own.shape[1], own.shape[1]))
-    pairs = (1.0 - nothing[:, : len(first), None]) * slopes[:, : len(first)]
-    bend[:, :, first, second] -= pairs.swapaxes(1, 2)
-    bend[:, :, second, first] -= pairs.swapaxes(1, 2)
+    of_pairs = slopes[:, : len(first)].swapaxes(1, 2)
+    bend[:, :, first, second] -= of_pairs
+    bend[:, :, second, first] -= of_pairs
     return rest, bend
+
+
+def _without(functions: Float, basis: Float) -> Float:
+    """What a basis (S, C) with covariance one leaves of functions, (J, S, n)."""
+    parts = np.tensordot(functions, basis, axes=(1, 0)) / len(basis)
+    return functions - (parts @ basis.T).swapaxes(1, 2)
