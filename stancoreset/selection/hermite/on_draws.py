@@ -265,5 +265,5 @@ def _beyond(
 
 def _without(functions: Float, basis: Float) -> Float:
     """What a basis (S, C) with covariance one leaves of functions, (J, S, n)."""
-    parts = np.tensordot(functions, basis, axes=(1, 0)) / len(basis)
-    return functions - (parts @ basis.T).swapaxes(1, 2)
+    parts = basis.T @ functions / len(basis)  # group by group, whatever the others are
+    return functions - basis @ parts
