@@ -140,17 +140,46 @@ def test_a_density_that_is_not_the_posteriors_leaves_the_fit_to_other_ways(monke
     """Coefficients that are taken for units, which rows would refute at once."""
     monkeypatch.setattr("stancoreset.reference.integrated.units._meet", lambda *_: False)
     code = """
-    data { int N; matrix[N, 4] x; vector[N] y; }
-    parameters { real a; vector[4] b; real<lower=0> s; }
+    data { int N; matrix[N, 14] x; vector[N] y; }
+    parameters { real a; vector[14] b; real<lower=0> s; }
     model {
       a ~ normal(0, 5); b ~ normal(0, 2.5); s ~ exponential(1);
       y ~ normal(a + x * b, s);
     }
     """
     rng = np.random.default_rng(8)
-    x = rng.normal(size=(1_000, 4)) @ (0.5 + np.eye(4))
-    data = {"N": 1_000, "x": x, "y": x @ [1, 0, 1, 0] + rng.normal(size=1_000)}
+    x = rng.normal(size=(1_000, 14)) @ (0.5 + np.eye(14))
+    data = {"N": 1_000, "x": x, "y": x[:, 0] + rng.normal(size=1_000)}
     with sc.CoresetModel(stan_code=code) as model:
+        fit = model.fit(data, seed=1)
+    assert fit.certificate.verdict == "certified"
+    assert "integrals" not in str(fit.way)
+
+
+SEQUENTIAL = """
+data { int N; int K; array[N] int<lower=1> level; vector[N] x; }
+parameters { vector[K] threshold; real slope; }
+model {
+  threshold ~ normal(0, 1); slope ~ normal(0, 1);
+  for (n in 1:N) {
+    for (k in 1:K) {
+      if (level[n] > k) target += log1m_inv_logit(threshold[k] - slope * x[n]);
+      else if (level[n] == k) target += log_inv_logit(threshold[k] - slope * x[n]);
+    }
+  }
+}
+"""
+
+
+@pytest.mark.fit
+def test_few_parameters_with_many_rows_each_are_not_integrated_out():
+    """Steps of a sequential model are independent given its slope, each with hundreds of rows."""
+    rng = np.random.default_rng(3)
+    x, level = rng.normal(size=2_000), np.ones(2_000, dtype=int)
+    for k in range(1, 5):
+        level += (level == k) & (rng.random(2_000) < expit(0.5 * x + 0.5))
+    data = {"N": 2_000, "K": 4, "level": level, "x": x}
+    with sc.CoresetModel(stan_code=SEQUENTIAL) as model:
         fit = model.fit(data, seed=1)
     assert fit.certificate.verdict == "certified"
     assert "integrals" not in str(fit.way)

@@ -172,21 +172,6 @@ def test_other_parameters_are_not_integrated_out(why, answers, tmp_path):
     assert nothing_is_integrated_out(OTHERS[why], answers, tmp_path)
 
 
-def test_coefficients_that_meet_in_rows_are_not_integrated_out(tmp_path):
-    """Four of six parameters, which one split in eight leaves together."""
-    code = """
-    data { int N; matrix[N, 4] x; vector[N] y; }
-    parameters { real a; vector[4] b; real<lower=0> s; }
-    model {
-      a ~ normal(0, 5); b ~ normal(0, 2.5); s ~ exponential(1);
-      y ~ normal(a + x * b, s);
-    }
-    """
-    rng = np.random.default_rng(8)
-    data = {"N": 50, "x": rng.normal(size=(50, 4)), "y": rng.normal(size=50)}
-    assert nothing_is_integrated_out(code, data, tmp_path, range(40))
-
-
 def nothing_is_integrated_out(code, data, folder, seeds=range(5)):
     session = session_of(code, folder)
     checked = session.read(data)

@@ -55,6 +55,7 @@ def find_units(
     rows: FullData,
     seed: int,
     most_others: int = 300,
+    most_shared: int = 12,
 ) -> Units | None:
     """Find the largest declared parameter whose elements can be integrated out one by one.
 
@@ -70,6 +71,9 @@ def find_units(
         Of the points at which gradients are compared.
     most_others : int
         Largest number of other parameters, whose Hessian takes two gradients of each.
+    most_shared : int
+        Elements that are no more are parameters like others, each with many rows: a quadratic
+        describes them for less, as thresholds, or coefficients.
 
     Returns
     -------
@@ -81,7 +85,11 @@ def find_units(
     for name in declared[np.argsort(-count, kind="stable")]:
         inner = names == name
         # Fewer units than other parameters save nothing.
-        if 2 * inner.sum() <= len(inner) or len(inner) - inner.sum() > most_others:
+        if (
+            inner.sum() <= most_shared
+            or 2 * inner.sum() <= len(inner)
+            or len(inner) - inner.sum() > most_others
+        ):
             return None
         rng = np.random.default_rng([seed, 113])
         point = rng.uniform(-1.0, 1.0, len(inner))
