@@ -154,32 +154,3 @@ def test_a_density_that_is_not_the_posteriors_leaves_the_fit_to_other_ways(monke
         fit = model.fit(data, seed=1)
     assert fit.certificate.verdict == "certified"
     assert "integrals" not in str(fit.way)
-
-
-SEQUENTIAL = """
-data { int N; int K; array[N] int<lower=1> level; vector[N] x; }
-parameters { vector[K] threshold; real slope; }
-model {
-  threshold ~ normal(0, 1); slope ~ normal(0, 1);
-  for (n in 1:N) {
-    for (k in 1:K) {
-      if (level[n] > k) target += log1m_inv_logit(threshold[k] - slope * x[n]);
-      else if (level[n] == k) target += log_inv_logit(threshold[k] - slope * x[n]);
-    }
-  }
-}
-"""
-
-
-@pytest.mark.fit
-def test_few_parameters_with_many_rows_each_are_not_integrated_out():
-    """Steps of a sequential model are independent given its slope, each with hundreds of rows."""
-    rng = np.random.default_rng(3)
-    x, level = rng.normal(size=2_000), np.ones(2_000, dtype=int)
-    for k in range(1, 5):
-        level += (level == k) & (rng.random(2_000) < expit(0.5 * x + 0.5))
-    data = {"N": 2_000, "K": 4, "level": level, "x": x}
-    with sc.CoresetModel(stan_code=SEQUENTIAL) as model:
-        fit = model.fit(data, seed=1)
-    assert fit.certificate.verdict == "certified"
-    assert "integrals" not in str(fit.way)

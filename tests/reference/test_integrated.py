@@ -172,6 +172,36 @@ def test_other_parameters_are_not_integrated_out(why, answers, tmp_path):
     assert nothing_is_integrated_out(OTHERS[why], answers, tmp_path)
 
 
+SEQUENTIAL = """
+functions {
+  real stopping_lpmf(int y, real eta, vector threshold) {
+    real lp = 0;
+    for (k in 1:num_elements(threshold)) {
+      if (k < y) lp += log1m_inv_logit(threshold[k] - eta);
+      if (k == y) lp += log_inv_logit(threshold[k] - eta);
+    }
+    return lp;
+  }
+}
+data { int N; int K; array[N] int<lower=1> level; vector[N] x; }
+parameters { vector[K] threshold; real slope; }
+model {
+  threshold ~ normal(0, 1); slope ~ normal(0, 1);
+  for (n in 1:N) target += stopping_lpmf(level[n] | slope * x[n], threshold);
+}
+"""
+
+
+def test_few_parameters_with_many_rows_each_are_not_integrated_out(tmp_path):
+    """Steps of a sequential model are independent given its slope; a quadratic describes them."""
+    rng = np.random.default_rng(3)
+    x, level = rng.normal(size=200), np.ones(200, dtype=int)
+    for k in range(1, 5):
+        level += (level == k) & (rng.random(200) < expit(0.5 * x + 0.5))
+    data = {"N": 200, "K": 4, "level": level, "x": x}
+    assert nothing_is_integrated_out(SEQUENTIAL, data, tmp_path)
+
+
 def nothing_is_integrated_out(code, data, folder, seeds=range(5)):
     session = session_of(code, folder)
     checked = session.read(data)
