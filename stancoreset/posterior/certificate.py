@@ -28,8 +28,9 @@ against long runs of NUTS on all rows. It showed that
   quarter of the draws and the held-out error above 0.6. Weighted means and standard deviations
   were within a tenth of the truth wherever ESS was above half of the draws, but not where it was
   below a third;
-- k̂ above 0.7 is no reason to reject if ESS is above 99.8 %, and below that the bound of Vehtari et
-  al. on k̂, which depends on the number of draws, certifies nothing wrong;
+- k̂ above 0.7 is no reason to reject if ESS is above 99.8 %;
+- below that, Vehtari et al.'s bound on k̂, which grows with the number of draws, certified none of
+  these fits that was wrong;
 - 250 of 1,000 draws give the same verdict as all wherever they leave no doubt (`leaves_no_doubt`).
 
 Weights measure the error of the coreset posterior, not the error of its draws: chains that
@@ -510,11 +511,11 @@ def certify(
     weights, khat = smoothed_weights(raw)
     ess = float(1 / np.sum(weights**2))
     usable = khat <= KHAT_USABLE and ess >= RULE.efficiency_corrected * len(raw)
-    own = ((khat, ess / len(raw)),)
-    faults = tuple(_weighted(own, len(raw), heldout_error, (shift, change), monte_carlo))
-    by_marginals = bool(faults) and _hold(marginals, len(raw), heldout_error)
-    if by_marginals and marginals is not None:
-        faults = tuple(_together(marginals.moved, monte_carlo))
+    n_draws, moves = len(raw), (shift, change)
+    faults = tuple(_weighted(((khat, ess / n_draws),), n_draws, heldout_error, moves, monte_carlo))
+    by_marginals = False
+    if faults and marginals is not None and _hold(marginals, n_draws, heldout_error):
+        by_marginals, faults = True, tuple(_together(marginals.moved, monte_carlo))
     verdict = _verdict(faults, usable, heldout_error)
     missed = (
         *_missed(divergences, n_transitions, unseen, rhat, unvisited, disagreement),
@@ -681,11 +682,9 @@ def _weighted(
         yield HeldoutError(heldout, RULE.heldout)
 
 
-def _hold(marginals: Marginals | None, n_draws: int, heldout: float) -> bool:
-    """Whether marginals are known and right, but for the chains' Monte-Carlo error."""
-    return marginals is not None and not any(
-        _weighted(marginals.ways, n_draws, heldout, marginals.moved, MonteCarlo())
-    )
+def _hold(marginals: Marginals, n_draws: int, heldout: float) -> bool:
+    """Whether marginals are right, but for the chains' Monte-Carlo error."""
+    return not any(_weighted(marginals.ways, n_draws, heldout, marginals.moved, MonteCarlo()))
 
 
 def _verdict(faults: tuple[Fault, ...], usable: bool, heldout: float) -> Verdict:

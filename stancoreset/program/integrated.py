@@ -19,7 +19,12 @@ from stancoreset.engines import BoundModel, Float, StanData
 from stancoreset.errors import ReferenceFitError
 from stancoreset.program.session import Session
 from stancoreset.program.without_rows import Psi, without_rows
-from stancoreset.reference import IntegratedLikelihood, Reference, find_units
+from stancoreset.reference import (
+    MOST_HYPERPARAMETERS,
+    IntegratedLikelihood,
+    Reference,
+    find_units,
+)
 
 # Corrections of the places at which integrands are evaluated.
 _CORRECTIONS = 3
@@ -92,7 +97,7 @@ def integrated_posterior(
     """
     with without_rows(session, checked) as (prior, seen):
         rows = session.seen_data(checked)
-        units = find_units(prior, seen, rows, seed)
+        units = find_units(prior, seen, rows, seed, MOST_HYPERPARAMETERS)
         if units is None:
             raise ReferenceFitError("no parameter can be integrated out for each unit by itself")
         point = np.zeros(prior.n_params)

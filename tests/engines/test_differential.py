@@ -126,12 +126,12 @@ def test_every_gradient_is_that_of_the_values():
     assert listed.keys() <= seen.keys(), f"no longer apart: {listed.keys() - seen.keys()}"
 
 
-def as_known(apart: compare.Apart, row: dict[str, str] | None, else_: float = ROUNDING) -> bool:
+def as_known(apart: compare.Apart, row: dict[str, str] | None, rounding: float = ROUNDING) -> bool:
     """Whether a term is as far apart as its row says, and only so far out."""
     if row is None or apart.refused:
         return row is not None and row["decision"] == "refused"
     regions = [*compare.REGIONS]
     return all(
-        off <= (float(row["at_most"]) if number >= regions.index(row["region"]) else else_)
+        off <= (float(row["at_most"]) if number >= regions.index(row["region"]) else rounding)
         for number, off in enumerate(apart.by_region.values())
     )

@@ -86,8 +86,8 @@ def test_tails_of_infinite_variance_hardly_ever_hide_an_error():
     """Targets with Student's tails and skew ones, by normal draws; errors in closed form."""
     rng = np.random.default_rng(2)
     errors = []
-    for trial in range(1_500):
-        shift, factor = rng.uniform(-0.15, 0.15), rng.uniform(0.85, 1.15)
+    for trial in range(1_200):
+        shift, factor = rng.uniform(-0.2, 0.2), rng.uniform(0.8, 1.2)
         if trial % 2:
             freedom = rng.uniform(3, 40)
             target = t(freedom, scale=np.sqrt(1 - 2 / freedom))
@@ -99,7 +99,7 @@ def test_tails_of_infinite_variance_hardly_ever_hide_an_error():
         found = certify(log_weights, 0.01, moved=moved_by(log_weights, draws[:, None]))
         if found.verdict == "certified" and 0.5 < found.khat < 0.7:
             errors.append(max(abs(shift), abs(factor - 1)))
-    assert len(errors) > 40
+    assert len(errors) > 12
     assert np.mean(np.array(errors) > 0.1) < 0.05
     assert max(errors) < 0.15  # which is measured to 0.03
 

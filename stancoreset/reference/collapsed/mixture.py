@@ -231,7 +231,7 @@ def sample_by_importance(
         if found.ess > 4 * len(mode):
             location, cov = found.mean, found.cov + 1e-6 * np.diag(np.diag(cov))
         else:
-            location, cov = points[np.argmax(found.log_weights)], 2.0 * cov
+            location, cov = points[np.argmax(found.log_weights)], wider * cov
     return found
 
 

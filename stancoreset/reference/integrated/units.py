@@ -54,8 +54,8 @@ def find_units(
     seen: Callable[[Float], Float],
     rows: FullData,
     seed: int,
+    more_than: int,
     most_others: int = 300,
-    most_shared: int = 12,
 ) -> Units | None:
     """Find the largest declared parameter whose elements can be integrated out one by one.
 
@@ -69,11 +69,11 @@ def find_units(
         The log likelihood as a function of ψ.
     seed : int
         Of the points at which gradients are compared.
+    more_than : int
+        Number of elements that units exceed. So few, as thresholds or coefficients, are parameters
+        like others, which a quadratic describes for less.
     most_others : int
         Largest number of other parameters, whose Hessian takes two gradients of each.
-    most_shared : int
-        Elements that are no more are parameters like others, each with many rows: a quadratic
-        describes them for less, as thresholds, or coefficients.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def find_units(
         inner = names == name
         # Fewer units than other parameters save nothing.
         if (
-            inner.sum() <= most_shared
+            inner.sum() <= more_than
             or 2 * inner.sum() <= len(inner)
             or len(inner) - inner.sum() > most_others
         ):
