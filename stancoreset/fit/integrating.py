@@ -27,7 +27,7 @@ from stancoreset.engines import NUTS, Float, StanData, Summit, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.fit.collapsing import RIDGE, require_one_mode
 from stancoreset.policy import Policy
-from stancoreset.posterior import ESS_CORRECTED, KHAT_USABLE, percent, too_short
+from stancoreset.posterior import KHAT_USABLE, too_short
 from stancoreset.posterior.arviz import worst_monte_carlo, worst_rhat
 from stancoreset.program import (
     IntegratedPosterior,
@@ -311,15 +311,7 @@ def integrated_reference(
         require_usable(rows, full.param_names, "draws of the integrated posterior")
         evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
         log_q = posterior.log_density(rows[evaluated])
-    reference = replace(_reference(search, rows, evaluated), log_q=log_q)
-    efficiency = WeightedDraws(reference.draws, reference.log_p - log_q).ess / len(log_q)
-    if not efficiency >= ESS_CORRECTED:
-        raise ReferenceFitError(
-            f"the density without {posterior.name} is not that of all rows: its draws have an "
-            f"importance efficiency of {percent(efficiency)}, expected at least "
-            f"{percent(ESS_CORRECTED)}"
-        )
-    return reference
+    return replace(_reference(search, rows, evaluated), log_q=log_q)
 
 
 def integrated_draws(reference: Reference, nuts: NUTS) -> Float:

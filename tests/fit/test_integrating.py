@@ -133,24 +133,3 @@ def test_chains_hold_the_draws_of_the_reference_in_their_order():
     )
     chains = integrated_draws(reference, NUTS(chains=4, iter_sampling=6))
     np.testing.assert_array_equal(chains[:, :, 0], np.arange(24.0).reshape(4, 6))
-
-
-@pytest.mark.fit
-def test_a_density_that_is_not_the_posteriors_leaves_the_fit_to_other_ways(monkeypatch):
-    """Coefficients that are taken for units, which rows would refute at once."""
-    monkeypatch.setattr("stancoreset.reference.integrated.units._meet", lambda *_: False)
-    code = """
-    data { int N; matrix[N, 14] x; vector[N] y; }
-    parameters { real a; vector[14] b; real<lower=0> s; }
-    model {
-      a ~ normal(0, 5); b ~ normal(0, 2.5); s ~ exponential(1);
-      y ~ normal(a + x * b, s);
-    }
-    """
-    rng = np.random.default_rng(8)
-    x = rng.normal(size=(1_000, 14)) @ (0.5 + np.eye(14))
-    data = {"N": 1_000, "x": x, "y": x[:, 0] + rng.normal(size=1_000)}
-    with sc.CoresetModel(stan_code=code) as model:
-        fit = model.fit(data, seed=1)
-    assert fit.certificate.verdict == "certified"
-    assert "integrals" not in str(fit.way)
