@@ -330,6 +330,13 @@ class TestWeights:
         assert all(float(tick).is_integer() for tick in ax.get_xticks())
         assert_nothing_clipped(ax.figure)
 
+    def test_a_long_title_fits_beside_another_panel(self, coreset):
+        coreset.made_of = "quadratic only, beside 25 rows of 327,346 chosen at random"
+        _, (_, ax) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
+        plots.plot_weights(coreset, ax=ax)
+        assert coreset.made_of in ax.get_title().replace("\n", " ")
+        assert_nothing_clipped(ax.figure)
+
     def test_over_covariates(self, coreset):
         x = np.random.default_rng(2).normal(size=(9000, 3))
         ax = plots.plot_weights(coreset, x, columns=(0, 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import fill, shorten
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +114,7 @@ def plot_weights(
     summed = f"{total:,.0f}" if total >= 100 else f"{total:.3g}"
     of = f" of {n_obs:,}" if n_obs is not None else ""
     made_of = getattr(coreset, "made_of", f"{rows.size:,}{of} rows")
-    ax.set_title(f"{made_of}\nΣw = {summed}", fontsize=11)
+    _set_title(ax, [made_of, f"Σw = {summed}"])
     return ax
 
 
@@ -243,13 +243,17 @@ def plot_certificate(certificate: Any, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("log importance weight (0: the posteriors agree)")
     ax.set_ylabel("draws")
     tidy(ax)
+    _set_title(ax, _said(certificate, raw.size - finite.size))
+    return ax
+
+
+def _set_title(ax: Axes, lines: Sequence[str]) -> None:
+    """Set a title of several lines, in letters that are smaller if that saves a break."""
     # Of 11 points, in an inch; a title may reach a little beyond its axes.
     letters = 16 * ax.bbox.width / ax.figure.dpi
-    lines = _said(certificate, raw.size - finite.size)
     size = float(np.clip(11 * letters / max(map(len, lines)), 8, 11))
     fitting = round(11 / size * max(30, letters))
     ax.set_title("\n".join(fill(line, fitting) for line in lines), fontsize=size)
-    return ax
 
 
 def _said(certificate: Any, weightless: int) -> list[str]:
