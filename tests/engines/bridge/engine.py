@@ -16,8 +16,8 @@ import bridgestan
 import numpy as np
 from cmdstan_runtime.build import (
     RuntimeUnavailable,
+    built,
     cache_root,
-    fingerprint,
     httpstan_directory,
     locked,
     stan_version,
@@ -45,22 +45,25 @@ QUICK, FAST = ("-O0", "-DSTAN_THREADS"), ("-O3",)
 
 
 def library(code: str, options: tuple[str, ...] = QUICK) -> Path:
-    """The program as a shared library, from Stan's headers in the httpstan wheel; kept on disk."""
-    httpstan = httpstan_directory()
-    key = hashlib.sha256(code.encode() + BRIDGE.read_bytes() + fingerprint(httpstan).encode())
+    """The program as a shared library, from Stan's headers in the httpstan wheel; kept on disk.
+
+    Its libraries are the copies that the CmdStan runtime keeps: a wheel goes with its environment.
+    """
+    home = built(cache_root())
+    key = hashlib.sha256(code.encode() + BRIDGE.read_bytes() + str(home).encode())
     key.update("".join(options).encode())
     folder = cache_root() / "bridge" / key.hexdigest()[:20]
     made = folder / "program.so"
     with locked(folder / "lock"):
         if not made.exists():
-            build(folder, code, httpstan, options)
+            build(folder, code, home, options)
     return made
 
 
-def build(folder: Path, code: str, httpstan: Path, options: tuple[str, ...]) -> None:
-    source = folder / "program.stan"
+def build(folder: Path, code: str, home: Path, options: tuple[str, ...]) -> None:
+    source, httpstan = folder / "program.stan", home / "httpstan"
     source.write_text(code, encoding="utf-8")
-    run(str(httpstan / "stanc"), f"--o={folder / 'program.hpp'}", str(source))
+    run(str(home / "bin" / "stanc"), f"--o={folder / 'program.hpp'}", str(source))
     libraries = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial")
     run(
         os.environ.get("CXX", "g++"), "-std=c++17", "-shared", "-fPIC", "-pthread", *options,
