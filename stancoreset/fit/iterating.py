@@ -211,8 +211,9 @@ class ReferenceIteration:
         best: _Turn | None = None
         ahead: Expansion | None = None
         near: Float | None = None
-        before, share = np.inf, 1.0
+        share = 1.0
         for turn in range(policy.turns):
+            before = np.inf if best is None else best.gap
             if best is not None:
                 ahead = ahead or self.session.likelihood.expand(full, best.seen, PAIRS, bent=True)
                 expansion = best.expansion.towards(ahead, share)
@@ -225,10 +226,9 @@ class ReferenceIteration:
             else:
                 share *= policy.backtrack
             # A quadratic that leaves more than its draws can tell is for the rows to complete.
-            still = policy.improvement * before <= made.gap <= mendable
-            if made.gap <= policy.near or still:
+            still = policy.improvement * before <= made.gap and best.gap <= mendable
+            if best.gap <= policy.near or still:
                 break
-            before = made.gap
         assert best is not None
         self._require_near(best.gap, full)
         return best
@@ -244,13 +244,14 @@ class ReferenceIteration:
             If the chains do not agree, or the draws are not near the posterior.
         """
         policy, long = self.policy, self._length(long=True)
+        mendable = _of_groups(policy.mendable, full)
         if best.length >= long and best.rhat <= policy.chains_agree:
             return best
         for length in (long, long, math.ceil(policy.unmixed_longer * long)):
             if length > long and not best.rhat <= policy.chains_may_agree:
                 break
             made = self._turn(full, best.expansion, best.last, best.draws, policy.turns, length)
-            stays = made.gap <= max(policy.near, best.gap / policy.improvement)
+            stays = made.gap <= max(mendable, best.gap / policy.improvement)
             if stays and made.rhat <= policy.chains_agree:
                 break
             best = made
