@@ -450,6 +450,15 @@ def test_a_turn_that_made_it_worse_is_followed_by_a_shorter_one(monkeypatch):
     assert told == pytest.approx([0.0, 1.0, 0.3, third, 4.0, third + 0.3 * (4.0 - third)])
 
 
+def test_quadratics_that_swing_end_with_the_best(monkeypatch):
+    """As of curves with two parameters of each compound: rows correct what the best one leaves."""
+    start, full, told = told_turns(monkeypatch, (2.64, 0.96, 38.1, 1.32, 27.9))
+    best = start._turns(full, Quadratic(0.0), np.zeros((4, 1)))
+    assert best.gap == 0.96
+    assert start._long(full, best).gap == 1.32
+    assert told == [0.0, 1.0, 2.0, 1.0]  # the long turn is of the best turn's quadratic
+
+
 def given(session, data, draws):
     """A reference of draws, which takes the place of those that do not settle."""
     full = session.full_data(data)
