@@ -64,6 +64,9 @@ class Family:
         Definition in Stan of a density of one row that Stan lacks.
     tails : Tails, optional
         Log probabilities of a row known by a limit, if not the density's ``lcdf`` and ``lccdf``.
+    primitive : bool
+        Whether Stan has the density as a primitive that takes predictors and coefficients, whose
+        gradient costs a fifth to a third less. (That of the normal saves nothing.)
     """
 
     title: str
@@ -76,6 +79,7 @@ class Family:
     logarithmic: bool = False
     function: str = ""
     tails: Tails | None = None
+    primitive: bool = False
 
     @property
     def censorable(self) -> bool:
@@ -95,6 +99,14 @@ class Family:
         """
         name, _, arguments = self.density.removesuffix(")").partition("(")
         return f"{name}_{kind or self.suffix}", re.sub(r"\b(mu|trials)\b", r"\1[n]", arguments)
+
+    def of_predictors(self, predictors: str) -> str:
+        """The density with predictors and coefficients ``b`` beside the rest of ``mu``.
+
+        >>> FAMILIES["negbinomial"].of_predictors("X")
+        'neg_binomial_2_log_glm(X, mu, b, shape)'
+        """
+        return self.density.replace("(mu", f"_glm({predictors}, mu, b")
 
     def tail(self, side: Literal["below", "above"], limit: str = "y") -> str:
         """The log probability, in Stan, that an outcome lies on one side of a limit.
@@ -301,7 +313,12 @@ FAMILIES: dict[str, Family] = {
         tails=_normal_tails("log(y)"),
     ),
     "bernoulli": Family(
-        "Bernoulli", "logit", "array[N] int<lower=0, upper=1> Y", "bernoulli_logit(mu)", _two
+        "Bernoulli",
+        "logit",
+        "array[N] int<lower=0, upper=1> Y",
+        "bernoulli_logit(mu)",
+        _two,
+        primitive=True,
     ),
     "binomial": Family(
         "Binomial", "logit", "array[N] int<lower=0> Y", "binomial_logit(trials, mu)", _successes
@@ -315,7 +332,7 @@ FAMILIES: dict[str, Family] = {
         {"phi": "real<lower=0>"},
         {"phi": _VAGUE},
     ),
-    "poisson": Family("Poisson", "log", _COUNTS, "poisson_log(mu)", _counts),
+    "poisson": Family("Poisson", "log", _COUNTS, "poisson_log(mu)", _counts, primitive=True),
     "negbinomial": Family(
         "Negative binomial",
         "log",
@@ -324,6 +341,7 @@ FAMILIES: dict[str, Family] = {
         _counts,
         _SHAPE,
         {"shape": _VAGUE},
+        primitive=True,
     ),
     **{
         f"{kind}_{name}": Family(

@@ -4,6 +4,7 @@
 
 Predictors are centred, so that ``Intercept`` and ``b`` are nearly independent, and effects are
 non-centred, both as brms writes them. A vector for each effect is what the rows are read to see.
+Where Stan has a primitive that multiplies predictors and coefficients itself, mu is the rest.
 Rows with weights are a loop, and log_lik is theirs without weights, by which the program says that
 it has weights of its own; so are censored rows, and densities that Stan lacks.
 """
@@ -209,26 +210,37 @@ def _model(
     ordinal: bool,
 ) -> list[_Line]:
     beside = design.outcome.beside
+    by_rows = beside.weights is not None or beside.censored is not None or bool(family.function)
+    primitive = family.primitive and bool(design.labels) and not by_rows
     likelihood = f"Y ~ {family.density};"
-    if beside.weights is not None:
+    if primitive:
+        likelihood = f"Y ~ {family.of_predictors(_predictors(design, ordinal))};"
+    elif beside.weights is not None:
         likelihood = f"for (n in 1:N) target += weights[n] * {_of_row(family, design)};"
-    elif beside.censored is not None or family.function:
+    elif by_rows:
         likelihood = f"for (n in 1:N) target += {_of_row(family, design)};"
     return [
-        *_predictor(design, groups, ordinal),
+        *_predictor(design, groups, ordinal, whole=not primitive),
         *_priors(priors, design.labels),
         *(_Line(f"to_vector(z_{g}) ~ std_normal();") for g in groups),
         _Line(likelihood),
     ]
 
 
-def _predictor(design: Design, groups: Mapping[str, Groups], ordinal: bool) -> Iterable[_Line]:
+def _predictors(design: Design, ordinal: bool) -> str:
+    return "Xc" if _centred(design, ordinal) else "X"
+
+
+def _predictor(
+    design: Design, groups: Mapping[str, Groups], ordinal: bool, *, whole: bool = True
+) -> Iterable[_Line]:
+    """Lines that declare ``mu``; unless it is `whole`, without predictors times coefficients."""
     for g, group in groups.items():
         for m in range(1, len(group.effects) + 1):
             yield _Line(f"vector[N_{g}] r_{g}_{m} = r_{g}[, {m}];")
     terms = ["Intercept"] if design.intercept and not ordinal else []
-    if design.labels:
-        terms.append("Xc * b" if _centred(design, ordinal) else "X * b")
+    if design.labels and whole:
+        terms.append(f"{_predictors(design, ordinal)} * b")
     if design.offset is not None:
         terms.append("offsets")
     for g, group in groups.items():

@@ -58,7 +58,7 @@ def test_a_fit_has_the_program_and_the_labels(table, tmp_path, capsys):
     options += ("--chains", 2, "--iter-warmup", 300, "--iter-sampling", 300)
     assert run(FORMULA, table, "--family", "bernoulli", *options) == 0
     assert "Certificate: c" in capsys.readouterr().out
-    assert "Y ~ bernoulli_logit(mu);" in (out / "model.stan").read_text()
+    assert "Y ~ bernoulli_logit_glm(Xc, mu, b);" in (out / "model.stan").read_text()
     posterior = group_of(sc.load_fit(out).posterior, "posterior")
     assert list(posterior.coords["g"].to_numpy()) == ["p", "q", "u", "v", "w"]
     assert np.isfinite(posterior["b"].sel(coefficient="x")).all()

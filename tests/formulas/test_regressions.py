@@ -259,13 +259,29 @@ def test_the_program_reads_as_a_person_would_write_it():
     program = made("bernoulli ~ x + (1 | g)", family="bernoulli").program
     assert program.startswith("// bernoulli ~ x + (1 | g)\n// Bernoulli regression, logit link;")
     for line in (
-        "  vector[N] mu = Intercept + Xc * b + r_g_1[J_g];",
+        "  vector[N] mu = Intercept + r_g_1[J_g];",
         "  sd_g ~ student_t(3, 0, 2.5);",
-        "  Y ~ bernoulli_logit(mu);",
+        "  Y ~ bernoulli_logit_glm(Xc, mu, b);",
         "  real b_Intercept = Intercept - dot_product(means_X, b);  // where predictors are zero",
     ):
         assert line in program.splitlines()
     assert max(map(len, program.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("formula", "family", "wanted"),
+    [
+        ("poisson ~ x + (1 | g)", "poisson", "Y ~ poisson_log_glm(Xc, mu, b);"),
+        ("negbinomial ~ 0 + x", "negbinomial", "Y ~ neg_binomial_2_log_glm(X, mu, b, shape);"),
+        ("poisson ~ 1 + (1 | g)", "poisson", "Y ~ poisson_log(mu);"),
+        ("gaussian ~ x", "gaussian", "Y ~ normal(mu, sigma);"),
+        ("bernoulli | weights(w) ~ x", "bernoulli", "bernoulli_logit_lpmf(Y[n] | mu[n]);"),
+    ],
+)
+def test_predictors_and_coefficients_are_multiplied_once(formula, family, wanted):
+    program = made(formula, FRAME.assign(w=1.0), family=family).program
+    assert wanted in program
+    assert "mu, b" not in program or " * b" not in program
 
 
 def test_a_long_predictor_is_broken():
@@ -519,7 +535,7 @@ def test_a_card_holds_the_program():
     regression = made("bernoulli ~ x + (1 | g)", family="bernoulli")
     assert repr(regression) == "Regression('bernoulli ~ x + (1 | g)', family='bernoulli', rows=120)"
     html = regression._repr_html_()
-    assert "Y ~ bernoulli_logit(mu);" in html
+    assert "Y ~ bernoulli_logit_glm(Xc, mu, b);" in html
     assert re.search(r"<td( [^>]*)?>120</td>", html)
 
 
