@@ -23,6 +23,7 @@ from stancoreset.errors import DataError, EngineError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
 from stancoreset.rows.costs import Costs
+from stancoreset.rows.directions import dependencies
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
 from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
 from stancoreset.rows.hessians import Hessians
@@ -426,10 +427,20 @@ class FullData:
             return None
         rng = np.random.default_rng([self.n_params, 43])
         theta, scale = rng.uniform(-0.5, 0.5, self.n_params), np.full(self.n_params, 0.1)
+        if self._through is not None and self._through.seen._exact_hessian:
+            return Blocks.of(self._meetings(self._through, theta, scale))
         if not self._exact_hessian:
             return self._hessians.blocks(self.log_density_gradient, theta, scale)
         found = self.hessian(theta, scale)
         return Blocks.of(found) if is_sparse(found) else None
+
+    def _meetings(self, through: _Through, theta: Float, scale: Float) -> Matrix:
+        """Pattern (P, P) of Jᵀ ∇²L J + ∇² log prior with J = ∂ψ/∂θ: no row is read in θ."""
+        psi, names = through.values(theta[None])[0], self.param_names
+        likelihood = abs(Matrix(through.seen.hessian(psi, np.full(len(psi), 0.1))))
+        prior = abs(Matrix(Hessians(names).at(self.prior.log_density_gradient, theta, scale)))
+        moved = dependencies(through.values, theta, scale, names).astype(float)
+        return Matrix(moved.T @ likelihood @ moved + prior)
 
     def mode(self, *, init: Float | None = None, seed: int, max_iter: int = 2000) -> Float:
         """Find a mode by L-BFGS from a starting point, or from a random one, (P,)."""

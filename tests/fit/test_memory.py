@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from problems import GROUPED_CODE, grouped_data
 
@@ -73,6 +74,34 @@ def test_what_is_not_finite_in_what_rows_see_is_evaluated_by_the_program(
 
     full.see_through(seen, values, 0.0)
     np.testing.assert_allclose(full.log_likelihood(draws), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ x + (1 | g)",
+        "y ~ x + (x | g)",
+        "y ~ x + (1 | g) + (1 | h)",
+        "y ~ 1 + (1 | g) + (0 + x | h)",
+    ],
+)
+def test_groups_of_parameters_are_found_without_rows_in_the_parameters(formula: str) -> None:
+    """What the rows see and its derivatives tell who meets, as gradients of all rows do."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.normal(size=3_000), "y": rng.integers(0, 2, 3_000)})
+    frame["g"], frame["h"] = (rng.integers(0, k, 3_000).astype(str) for k in (200, 5))
+    regression = sc.regression(formula, frame, family="bernoulli", engine="stanli")
+    session, checked = regression.model._session, regression.model.read(regression.data)
+    full, seen = session.full_data(checked), session.seen_data(checked)
+    by_gradients = full.blocks
+    assert by_gradients is not None
+    del full.blocks  # it is cached
+    session.hold_once(checked, full, seen, 0.0)
+    found = full.blocks
+    assert found is not None
+    assert not full.are_bound
+    np.testing.assert_array_equal(found.group, by_gradients.group)
+    np.testing.assert_array_equal(found.shared, by_gradients.shared)
 
 
 def test_a_need_is_measured_in_proportion_to_the_rows(
