@@ -65,8 +65,8 @@ class Family:
     tails : Tails, optional
         Log probabilities of a row known by a limit, if not the density's ``lcdf`` and ``lccdf``.
     primitive : bool
-        Whether Stan has the density as a primitive that takes predictors and coefficients, whose
-        gradient costs a fifth to a third less. (That of the normal saves nothing.)
+        Whether Stan's primitive of that density, which takes predictors and coefficients, is used:
+        its gradient costs 17 to 35 % less. (Normal outcomes gain nothing by theirs.)
     """
 
     title: str
@@ -101,7 +101,7 @@ class Family:
         return f"{name}_{kind or self.suffix}", re.sub(r"\b(mu|trials)\b", r"\1[n]", arguments)
 
     def of_predictors(self, predictors: str) -> str:
-        """The density with predictors and coefficients ``b`` beside the rest of ``mu``.
+        """Stan's primitive of the density: ``mu`` is then what is added to predictors times ``b``.
 
         >>> FAMILIES["negbinomial"].of_predictors("X")
         'neg_binomial_2_log_glm(X, mu, b, shape)'

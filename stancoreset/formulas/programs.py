@@ -4,7 +4,8 @@
 
 Predictors are centred, so that ``Intercept`` and ``b`` are nearly independent, and effects are
 non-centred, both as brms writes them. A vector for each effect is what the rows are read to see.
-Where Stan has a primitive that multiplies predictors and coefficients itself, mu is the rest.
+Where a primitive of Stan multiplies predictors and coefficients itself, as bernoulli_logit_glm
+does, mu is the linear predictor without them.
 Rows with weights are a loop, and log_lik is theirs without weights, by which the program says that
 it has weights of its own; so are censored rows, and densities that Stan lacks.
 """
@@ -212,13 +213,13 @@ def _model(
     beside = design.outcome.beside
     by_rows = beside.weights is not None or beside.censored is not None or bool(family.function)
     primitive = family.primitive and bool(design.labels) and not by_rows
-    likelihood = f"Y ~ {family.density};"
-    if primitive:
+    if by_rows:
+        weight = "" if beside.weights is None else "weights[n] * "
+        likelihood = f"for (n in 1:N) target += {weight}{_of_row(family, design)};"
+    elif primitive:
         likelihood = f"Y ~ {family.of_predictors(_predictors(design, ordinal))};"
-    elif beside.weights is not None:
-        likelihood = f"for (n in 1:N) target += weights[n] * {_of_row(family, design)};"
-    elif by_rows:
-        likelihood = f"for (n in 1:N) target += {_of_row(family, design)};"
+    else:
+        likelihood = f"Y ~ {family.density};"
     return [
         *_predictor(design, groups, ordinal, whole=not primitive),
         *_priors(priors, design.labels),
@@ -228,6 +229,7 @@ def _model(
 
 
 def _predictors(design: Design, ordinal: bool) -> str:
+    """The name of the matrix of predictors."""
     return "Xc" if _centred(design, ordinal) else "X"
 
 

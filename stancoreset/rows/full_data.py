@@ -435,7 +435,10 @@ class FullData:
         return Blocks.of(found) if is_sparse(found) else None
 
     def _meetings(self, through: _Through, theta: Float, scale: Float) -> Matrix:
-        """Pattern (P, P) of Jᵀ ∇²L J + ∇² log prior with J = ∂ψ/∂θ: no row is read in θ."""
+        """Which parameters θ meet, by ψ(θ) that the rows see: no row is evaluated in θ.
+
+        It is the pattern (P, P) of Jᵀ ∇²L J + ∇² log prior with J = ∂ψ/∂θ; what moves one ψ meets.
+        """
         psi, names = through.values(theta[None])[0], self.param_names
         likelihood = abs(Matrix(through.seen.hessian(psi, np.full(len(psi), 0.1))))
         prior = abs(Matrix(Hessians(names).at(self.prior.log_density_gradient, theta, scale)))
