@@ -140,6 +140,9 @@ class _Turn:
     psi_h : ndarray, shape (S, p_h)
     left : ndarray, shape (K,)
         ℓ − Q at the first draws.
+    away, conditional : ndarray, shape (K, M, J) and (K, M)
+        M draws of u less the middle of their places given each h that is evaluated, and the
+        logarithms of their conditional densities.
     rhat : float
         R̂ of h.
     known, exact : ndarray, shape (E, p_h) and (E,)
@@ -150,6 +153,8 @@ class _Turn:
     draws: Float = field(repr=False)
     psi_h: Float = field(repr=False)
     left: Float = field(repr=False)
+    away: Float = field(repr=False)
+    conditional: Float = field(repr=False)
     rhat: float
     known: Float = field(repr=False)
     exact: Float = field(repr=False)
@@ -176,9 +181,37 @@ class _Turn:
     def evaluated(self, posterior: IntegratedPosterior, count: int = 0) -> _Turn:
         """This turn with so many draws evaluated, or those that a better quadratic takes."""
         more = self.psi_h[len(self.left) : count or self.takes]
-        return replace(
-            self, left=np.concatenate([self.left, _left(posterior, self.quadratic, more)])
+        rng = np.random.default_rng([posterior.likelihood.seed, 137, len(self.left)])
+        exact, *of_units = _given_each(posterior.likelihood, more, self.away.shape[1], rng)
+        found = exact - self.quadratic.value(more), *of_units
+        before = self.left, self.away, self.conditional
+        left, away, conditional = map(np.concatenate, zip(before, found, strict=True))
+        return replace(self, left=left, away=away, conditional=conditional)
+
+    def drawn(
+        self, posterior: IntegratedPosterior, which: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[Float, Float]:
+        """Draws (S, P) with these h, numbers in ascending order, and their log densities (S,).
+
+        An h that stands for more draws than were made of its units is evaluated again.
+        """
+        of_h, first, repeats = np.unique(which, return_index=True, return_counts=True)
+        number, made = np.arange(len(which)) - np.repeat(first, repeats), self.away.shape[1]
+        known = np.minimum(number, made - 1)
+        away, conditional = self.away[which, known], self.conditional[which, known]
+        for k in of_h[repeats > made]:
+            again = (which == k) & (number >= made)
+            psi_h = self.psi_h[k][None]
+            _, more, density = _given_each(posterior.likelihood, psi_h, int(again.sum()), rng)
+            away[again], conditional[again] = more[0], density[0]
+        rows, exact = (
+            self.draws[which],
+            self.left + self.quadratic.value(self.psi_h[: len(self.left)]),
         )
+        middle = posterior.likelihood.point[posterior.inner]
+        log_q = posterior.log_prior(rows) + exact[which] + conditional
+        rows[:, posterior.inner] = middle + away
+        return rows, log_q
 
     @property
     def mended(self) -> _Quadratic:
@@ -214,8 +247,12 @@ class _Search:
         quadratic: _Quadratic,
         before: _Turn | None,
         count: int = 0,
+        units: int = 0,
     ) -> _Turn:
-        """Draw from prior × quadratic, at least `count`, and evaluate some."""
+        """Draw from prior × quadratic, at least `count`, and evaluate some.
+
+        Every evaluation makes so many draws of the `units` given h.
+        """
         likelihood, chains = posterior.likelihood, max(2, self.nuts.chains)
         control = quadratic.control(likelihood.rows.param_names, likelihood.columns, likelihood.psi)
         length = math.ceil(max(count, self.policy.reference_draws) / chains)
@@ -236,7 +273,12 @@ class _Search:
         draws = found.unconstrained.reshape(len(order), -1)[order]
         none = np.empty((0, len(quadratic.centre))), np.empty(0)
         known = none if before is None else (before.remembered.known, before.remembered.exact)
-        made = _Turn(quadratic, draws, posterior.psi_h(draws), np.empty(0), rhat, *known)
+        nothing = (
+            np.empty(0),
+            np.empty((0, units, int(posterior.inner.sum()))),
+            np.empty((0, units)),
+        )
+        made = _Turn(quadratic, draws, posterior.psi_h(draws), *nothing, rhat, *known)
         made = made.evaluated(posterior, self.policy.looked_at)
         _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, made.gap)
         return made
@@ -307,11 +349,10 @@ def integrated_reference(
                 f"weights of {turn.gap:.3g} nats, expected at most {policy.mendable:g}, and its "
                 f"chains have R̂ {turn.rhat:.3g}, expected at most {policy.chains_agree:g}"
             )
-        rows = _completed(search, posterior, turn, wanted)
-        require_usable(rows, full.param_names, "draws of the integrated posterior")
-        evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
-        log_q = posterior.log_density(rows[evaluated])
-    return replace(_reference(search, rows, evaluated), log_q=log_q)
+        rows, log_q = _completed(search, posterior, turn, wanted)
+    require_usable(rows, full.param_names, "draws of the integrated posterior")
+    evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
+    return replace(_reference(search, rows, evaluated), log_q=log_q[evaluated])
 
 
 def integrated_draws(reference: Reference, nuts: NUTS) -> Float:
@@ -334,25 +375,37 @@ def _spaced(count: int, some: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _left(posterior: IntegratedPosterior, quadratic: _Quadratic, psi_h: Float) -> Float:
-    """ℓ − Q at (S, p_h) → (S,), up to a constant."""
-    likelihood = posterior.likelihood
-    exact = [likelihood.given(one).log_marginal for one in psi_h]
-    return np.array(exact) - quadratic.value(psi_h)
+def _given_each(
+    likelihood: IntegratedLikelihood, psi_h: Float, count: int, rng: np.random.Generator
+) -> tuple[Float, Float, Float]:
+    """ℓ at (S, p_h) → (S,), and draws of u given each: u − m (S, M, J), log densities (S, M)."""
+    units = len(likelihood.sd)
+    exact = np.empty(len(psi_h))
+    away, conditional = np.empty((len(psi_h), count, units)), np.empty((len(psi_h), count))
+    for k, one in enumerate(psi_h):  # each is a pass over all rows
+        given = likelihood.given(one)
+        exact[k] = given.log_marginal
+        if count:
+            away[k] = likelihood.draw(given, rng.random((count, units)))
+            conditional[k] = likelihood.log_conditional(given, away[k])
+    return exact, away, conditional
 
 
-def _completed(search: _Search, posterior: IntegratedPosterior, turn: _Turn, wanted: int) -> Float:
-    """Draws (S, P) of the posterior: h by weights of prior × quadratic's draws, u given h.
+def _completed(
+    search: _Search, posterior: IntegratedPosterior, turn: _Turn, wanted: int
+) -> tuple[Float, Float]:
+    """Draws (S, P) of the posterior, and their log densities (S,).
+
+    h is drawn by the weights of prior × quadratic's draws, u given h.
 
     As many h are evaluated as make them worth the number of draws that is `wanted`, or more where
     their Monte-Carlo errors would exceed what a certificate allows.
     """
-    likelihood, inner = posterior.likelihood, posterior.inner
-    rng = np.random.default_rng([search.seed, 137])
+    inner, rng = posterior.inner, np.random.default_rng([search.seed, 137])
     count = search.nuts.chains * search.nuts.draws
     # The first weights may be more even than all are.
     most = min(2 * turn.needed(wanted), _MOST * wanted)
-    turn = search.turn(posterior, turn.quadratic, turn, most)
+    turn = search.turn(posterior, turn.quadratic, turn, most, 2 * _SHARED)
     while True:
         weighted = turn.weighted
         if weighted.ess >= wanted:
@@ -360,7 +413,7 @@ def _completed(search: _Search, posterior: IntegratedPosterior, turn: _Turn, wan
             if longer == 1 or wanted == count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
-        if len(turn.left) == len(turn.draws):
+        if len(turn.left) == len(turn.draws) or turn.needed(wanted) > _MOST * wanted:
             break
         turn = turn.evaluated(posterior, max(turn.needed(wanted), len(turn.left) + 1))
     _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)
@@ -370,14 +423,7 @@ def _completed(search: _Search, posterior: IntegratedPosterior, turn: _Turn, wan
             f"and an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and "
             f"at least {wanted}"
         )
-    which, repeats = np.unique(weighted.resample(count, rng), return_counts=True)
-    units = []
-    for psi_h, times in zip(turn.psi_h[which], repeats, strict=True):
-        given = likelihood.given(psi_h)
-        units.append(likelihood.draw(given, rng.random((times, int(inner.sum())))))
-    rows = np.repeat(turn.draws[which], repeats, axis=0)
-    rows[:, inner] = likelihood.point[inner] + np.concatenate(units)
-    return rows
+    return turn.drawn(posterior, weighted.resample(count, rng), rng)
 
 
 def _reference(search: _Search, rows: Float, evaluated: NDArray[np.bool_]) -> Reference:

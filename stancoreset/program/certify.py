@@ -135,11 +135,11 @@ class Certifier:
         """
         density = self.session.witnessed(self.checked)
         draws, index = take_spaced_draws(self.session, self.checked, chains.posterior, count)
-        approximate = self._log_density(draws)
-        log_p = np.empty(len(draws))
+        approximate, log_p = np.empty(len(draws)), np.empty(len(draws))
         reference = self._at_the_reference()
 
         def look(at: np.ndarray) -> None:
+            approximate[at] = self._log_density(draws[at])
             log_p[at] = density(draws[at], tick)
 
         def judge(at: np.ndarray, marginals: Marginals | None = None) -> Certificate:

@@ -11,9 +11,15 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.engines import NUTS
 from stancoreset.errors import NoCoresetError, ReferenceFitError
-from stancoreset.fit.integrating import integrated_draws, integrated_reference
+from stancoreset.fit.integrating import (
+    _Quadratic,
+    _Turn,
+    integrated_draws,
+    integrated_reference,
+)
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior import arviz
+from stancoreset.program import integrated_posterior
 
 PERSONS, ITEMS = 1_200, 6
 CODE = """
@@ -93,6 +99,7 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
     assert str(fit.way) == "integrals → no rows → independent draws → weights"
     assert fit.certificate.verdict == "certified"
     assert fit.certificate.efficiency > 0.99
+    assert np.std(fit.reference.log_p - fit.reference.log_q) < 0.3
     draws = arviz.variables_of(fit.posterior)
     np.testing.assert_array_equal(draws["place"], arviz.variables_of(again.posterior)["place"])
     h = np.concatenate([np.log(draws["slope"]), draws["place"]], axis=-1).reshape(-1, 2 * ITEMS)
@@ -108,6 +115,26 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
         _ = fit.coreset
     assert "one parameter of each unit integrated out" in fit.made_of
     assert "Posterior of" in (tmp_path / "run" / "report.md").read_text()
+
+
+def test_draws_have_the_density_from_which_they_are_drawn(answers):
+    """However many draws share an h: the densities are those of an evaluation by itself."""
+    rng = np.random.default_rng(3)
+    with sc.CoresetModel(stan_code=CODE, obs="N") as model:
+        session = model._session
+        with integrated_posterior(session, session.read(answers), 1) as posterior:
+            h = rng.normal(scale=0.3, size=(3, posterior.prior.n_params))
+            psi_h = posterior.psi_h(h)
+            count = psi_h.shape[1]
+            quadratic = _Quadratic(np.zeros(count), np.ones(count), np.eye(count))
+            units = np.empty((0, 2, PERSONS)), np.empty((0, 2))
+            known = np.empty((0, count)), np.empty(0)
+            turn = _Turn(quadratic, h, psi_h, np.empty(0), *units, 1.0, *known)
+            turn = turn.evaluated(posterior, 3)
+            draws, log_q = turn.drawn(posterior, np.array([0, 0, 0, 0, 1, 2, 2]), rng)
+            expected = posterior.log_density(draws)
+    assert len(np.unique(draws[:, posterior.inner], axis=0)) == 7
+    np.testing.assert_allclose(log_q - log_q[0], expected - expected[0], atol=1e-6)
 
 
 @pytest.mark.slow

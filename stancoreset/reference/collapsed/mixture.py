@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 from scipy.special import gammaln, logsumexp
 
@@ -98,7 +99,7 @@ class WeightedDraws:
         """Effective number of draws that tells mean and covariance, `each` of a coordinate."""
         return each * self.points.shape[1]
 
-    def resample(self, count: int, rng: np.random.Generator) -> Float:
+    def resample(self, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
         """Numbers of points that stand for equally weighted draws, (count,), ascending."""
         places = (rng.random() + np.arange(count)) / count
         return np.minimum(np.searchsorted(np.cumsum(self.weights), places), len(self.points) - 1)
