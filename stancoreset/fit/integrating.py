@@ -209,7 +209,7 @@ class _Turn:
             self.left + self.quadratic.value(self.psi_h[: len(self.left)]),
         )
         middle = posterior.likelihood.point[posterior.inner]
-        log_q = posterior.log_prior(rows) + exact[which] + conditional
+        log_q = posterior.likelihood.log_prior(rows) + exact[which] + conditional
         rows[:, posterior.inner] = middle + away
         return rows, log_q
 

@@ -71,16 +71,10 @@ class IntegratedPosterior:
         """ψ_h at unconstrained draws, (S, P) → (S, p_h)."""
         return self.seen(draws)[:, self.likelihood.columns]
 
-    def log_prior(self, draws: Float) -> Float:
-        """log π(h) at unconstrained draws, up to a constant: (S, P) → (S,)."""
-        of_h = draws.copy()
-        of_h[:, self.inner] = self.likelihood.point[self.inner]  # π(u) has no h
-        return self.prior.log_density(of_h)
-
     def log_density(self, draws: Float) -> Float:
         """Log density at unconstrained draws, up to a constant: (S, P) → (S,)."""
         likelihood, inner = self.likelihood, self.inner
-        value = self.log_prior(draws)
+        value = likelihood.log_prior(draws)
         for k, psi_h in enumerate(self.psi_h(draws)):
             given = likelihood.given(psi_h)
             away = draws[k, inner] - likelihood.point[inner]

@@ -44,6 +44,13 @@ model {
 """
 )
 
+SCALED = TEST.replace("vector[I] place;", "vector[I] place; real<lower=0> spread;").replace(
+    "ability ~ normal(0.3, 1.2);",
+    "ability ~ normal(spread - 0.9, spread); spread ~ lognormal(0, 0.3);",
+)
+#: Programs, and how many parameters they have beside abilities.
+PROGRAMS = {"the prior is fixed": (TEST, 2 * ITEMS), "it has parameters": (SCALED, 2 * ITEMS + 1)}
+
 
 @pytest.fixture(scope="module")
 def answers():
@@ -69,28 +76,33 @@ def session_of(code, tmp_path):
     return sc.CoresetModel(tmp_path / "test.stan", obs="N")._session
 
 
-def log_integrand(u, j, answers, slope, place):
-    """log π(u) p(y_j | u), from the densities by name."""
+def log_integrand(u, j, answers, h):
+    """log π(u | h) p(y_j | u, h), from the densities by name."""
+    slope, place = np.exp(h[:ITEMS]), h[ITEMS : 2 * ITEMS]
+    spread = np.exp(h[2 * ITEMS :])
+    prior = (*(spread - 0.9), *spread) or (0.3, 1.2)
     own = answers["person"] == j + 1
     item = answers["item"][own] - 1
     p = expit(slope[item] * (u - place[item]))
-    return stats.norm.logpdf(u, 0.3, 1.2) + stats.bernoulli.logpmf(answers["y"][own], p).sum()
+    return stats.norm.logpdf(u, *prior) + stats.bernoulli.logpmf(answers["y"][own], p).sum()
 
 
-def by_quadrature(answers, slope, place):
-    """Σ_j log ∫ π(u) p(y_j | u) du."""
+def by_quadrature(answers, h):
+    """Σ_j log ∫ π(u | h) p(y_j | u, h) du."""
 
     def total(j):
-        inside = lambda u: np.exp(log_integrand(u, j, answers, slope, place))  # noqa: E731
+        inside = lambda u: np.exp(log_integrand(u, j, answers, h))  # noqa: E731
         return np.log(quad(inside, -12, 12, points=[-3, 0, 3], epsabs=1e-13)[0])
 
     return sum(map(total, range(PERSONS)))
 
 
-def test_the_marginal_likelihood_is_quadratures(answers, tmp_path):
-    session = session_of(TEST, tmp_path)
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_the_marginal_likelihood_is_quadratures(kind, answers, tmp_path):
+    code, others = PROGRAMS[kind]
+    session = session_of(code, tmp_path)
     rng = np.random.default_rng(1)
-    theta = 0.5 * rng.standard_normal((3, PERSONS + 2 * ITEMS))
+    theta = 0.5 * rng.standard_normal((3, PERSONS + others))
     with integrated_posterior(session, session.read(answers), 1) as posterior:
         assert posterior.name == "ability"
         psi_h = posterior.psi_h(theta)
@@ -99,36 +111,36 @@ def test_the_marginal_likelihood_is_quadratures(answers, tmp_path):
         # Places of the integrand are no matter of its integral.
         moved = likelihood.moved(psi_h[0], 0.2 * likelihood.sd, 1.1 * likelihood.sd)
         assert moved.given(psi_h[1]).log_marginal == pytest.approx(ours[1], abs=1e-3)
-    h = theta[:, PERSONS:]
-    exact = [by_quadrature(answers, np.exp(one[:ITEMS]), one[ITEMS:]) for one in h]
+    exact = [by_quadrature(answers, h) for h in theta[:, PERSONS:]]
     np.testing.assert_allclose(ours - ours[0], np.array(exact) - exact[0], atol=2e-3)
 
 
-def test_its_gradient_is_that_of_quadrature(answers, tmp_path):
-    session = session_of(TEST, tmp_path)
-    h = 0.3 * np.random.default_rng(2).standard_normal(2 * ITEMS)
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_its_gradient_is_that_of_quadrature(kind, answers, tmp_path):
+    code, others = PROGRAMS[kind]
+    session = session_of(code, tmp_path)
+    h = 0.3 * np.random.default_rng(2).standard_normal(others)
     theta = np.concatenate([np.zeros(PERSONS), h])
     with integrated_posterior(session, session.read(answers), 1) as posterior:
         psi_h = posterior.psi_h(theta[None])[0]
         likelihood = replace(posterior.around(psi_h).likelihood, strata=2_000)
         gradient = likelihood.log_marginal(psi_h)[1]
     step = 1e-4
-
-    def exact(h):
-        return by_quadrature(answers, np.exp(h[:ITEMS]), h[ITEMS:])
-
-    moves = step * np.eye(2 * ITEMS)
-    slopes = np.array([(exact(h + m) - exact(h - m)) / (2 * step) for m in moves])
+    moves = step * np.eye(others)
+    pairs = [(by_quadrature(answers, h + m), by_quadrature(answers, h - m)) for m in moves]
+    slopes = np.array([(ahead - behind) / (2 * step) for ahead, behind in pairs])
     with integrated_posterior(session, session.read(answers), 1) as posterior:
-        ahead = posterior.psi_h(theta + np.hstack([np.zeros((2 * ITEMS, PERSONS)), moves]))
+        ahead = posterior.psi_h(theta + np.hstack([np.zeros((others, PERSONS)), moves]))
     # ψ_h may hold slopes or their logarithms: along h by the chain rule.
     along = (ahead - psi_h) @ gradient / step
     np.testing.assert_allclose(along, slopes, atol=0.03)
 
 
-def test_units_given_the_others_have_their_own_densities(answers, tmp_path):
-    session = session_of(TEST, tmp_path)
-    h = np.full(2 * ITEMS, 0.2)
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_units_given_the_others_have_their_own_densities(kind, answers, tmp_path):
+    code, others = PROGRAMS[kind]
+    session = session_of(code, tmp_path)
+    h = np.full(others, 0.2)
     theta = np.concatenate([np.zeros(PERSONS), h])
     rng = np.random.default_rng(4)
     with integrated_posterior(session, session.read(answers), 1) as posterior:
@@ -144,17 +156,20 @@ def test_units_given_the_others_have_their_own_densities(answers, tmp_path):
         here[:, :PERSONS] = u[:5]
         # The program's own density differs from it by a constant, which is log π(h) + ℓ(h).
         assert np.ptp(full.log_density(here) - at) < 0.01
-        assert np.ptp(posterior.log_density(here) - full.log_density(here)) < 0.01
-    slope, place = np.exp(h[:ITEMS]), h[ITEMS:]
+        # Wherever h is: log π(h) is part of it.
+        here[1:, PERSONS:] += 0.2 * rng.standard_normal((4, others))
+        assert np.ptp(posterior.log_density(here) - full.log_density(here)) < 0.02
     for j in (0, 1, 7):
-        inside = lambda v, j=j: np.exp(log_integrand(v, j, answers, slope, place))  # noqa: E731
+        inside = lambda v, j=j: np.exp(log_integrand(v, j, answers, h))  # noqa: E731
         total = quad(inside, -12, 12, points=[0])[0]
         below = [quad(inside, -12, v)[0] / total for v in np.quantile(u[:, j], [0.1, 0.5, 0.9])]
         np.testing.assert_allclose(below, [0.1, 0.5, 0.9], atol=0.025)
 
 
 OTHERS = {
-    "the prior of units has a parameter": TEST.replace("normal(0.3, 1.2)", "normal(0, slope[1])"),
+    "the prior of units has a parameter, and is not Gaussian": SCALED.replace(
+        "normal(spread - 0.9, spread)", "student_t(4, 0, spread)"
+    ),
     "units know each other": TEST.replace(
         "ability ~ normal(0.3, 1.2);", "ability ~ normal(0, 1); sum(ability) ~ normal(0, 0.1);"
     ),

@@ -9,6 +9,12 @@ u_j = x_k for all j at once. The polynomial through D_j1 … D_jq is integrated 
 and p(u_j | ψ_h, y) ∝ exp F_j(u_j). By Fisher's identity the gradient of ℓ is the mean of ∂L/∂ψ_h
 over draws of u given ψ_h.
 
+A Gaussian prior of u may have parameters among ψ_h. With its slope d and curvature −k at m it is
+
+    log π(u | ψ_h) = ½ log(k / 2π) − ½ k (u − m − d/k)²,
+
+and the mean of its gradient in ψ_h that of two points, m + d/k ± k^(−½).
+
 References
 ----------
 Bock & Aitkin (1981), Marginal maximum likelihood estimation of item parameters, Psychometrika 46.
@@ -106,19 +112,26 @@ class IntegratedLikelihood:
     def given(self, psi_h: Float) -> Given:
         """The conditional densities of all units given ψ_h, (p_h,)."""
         values, slopes = self.at(psi_h, self._places[:, None] * self.sd)
-        slopes = (slopes[:, self.units.columns] * self.units.factor + self._of_prior) * self.sd
+        of_prior = self._slopes_of(psi_h) if self.units.scaled else self._of_prior
+        slopes = (slopes[:, self.units.columns] * self.units.factor + of_prior) * self.sd
         integral = self._integrals @ slopes
         highest = integral.max(axis=0)
         total = np.log(np.exp(integral - highest).sum(axis=0) * self._interval) + highest
         at_centre = float(values[self.nodes // 2])
-        log_marginal = at_centre + float(total.sum()) + self._of_places
+        middle = self._log_prior_at_middle(psi_h) if self.units.scaled else self._of_places
+        log_marginal = at_centre + float(total.sum()) + middle
         return Given(log_marginal, slopes, integral - total, total)
 
     def log_marginal(self, psi_h: Float) -> tuple[float, Float]:
         """ℓ and its gradient at one ψ_h."""
         found = self.given(psi_h)
         away = self.draw(found, self._strata)
-        return found.log_marginal, self.at(psi_h, away)[1][:, self.columns].mean(axis=0)
+        gradient = self.at(psi_h, away)[1][:, self.columns].mean(axis=0)
+        if self.units.scaled:
+            mean, sd = self._prior_of_units(psi_h)
+            both = np.stack([mean - sd, mean + sd])
+            gradient += self._along_h(psi_h, away) - self._along_h(psi_h, both)
+        return found.log_marginal, gradient
 
     def draw(self, given: Given, uniform: Float) -> Float:
         """u − m at quantiles `uniform`, (M, J), of the conditional densities, (M, J)."""
@@ -194,6 +207,44 @@ class IntegratedLikelihood:
         own, along = self.rows.prior.log_density_gradient(psi)
         with np.errstate(invalid="ignore"):  # outside the support, where no climb ends
             return value - own, slope - along
+
+    def log_prior(self, draws: Float) -> Float:
+        """log π(h) at unconstrained draws, up to a constant: (S, P) → (S,)."""
+        of_h = draws.copy()
+        of_h[:, self.units.inner] = self.point[self.units.inner]
+        value = self.prior.log_density(of_h)
+        if self.units.scaled:
+            value -= [self._log_prior_at_middle(one) for one in of_h[:, self.columns]]
+        return value
+
+    def _theta(self, psi_h: Float, away: Float) -> Float:
+        """Unconstrained parameters with this ψ_h, which are h, and u = m + away, (M, P)."""
+        points = np.tile(self.point, (len(away), 1))
+        points[:, self.columns] = psi_h
+        points[:, self.units.inner] += away
+        return points
+
+    def _slopes_of(self, psi_h: Float) -> Float:
+        """∂ log π(u | h) at all places, (q, J)."""
+        points = self._theta(psi_h, self._places[:, None] * self.sd)
+        return self.prior.log_density_gradient(points)[1][:, self.units.inner]
+
+    def _along_h(self, psi_h: Float, away: Float) -> Float:
+        """Mean of ∂ log π(h, u) / ∂h over some u − m, (M, J) → (p_h,)."""
+        gradient = self.prior.log_density_gradient(self._theta(psi_h, away))[1]
+        return gradient[:, self.columns].mean(axis=0)
+
+    def _prior_of_units(self, psi_h: Float) -> tuple[Float, Float]:
+        """Means of u − m, and standard deviations, of the Gaussian π(u | h)."""
+        points = self._theta(psi_h, np.stack([0.0 * self.sd, self.sd]))
+        here, further = self.prior.log_density_gradient(points)[1][:, self.units.inner]
+        bend = (here - further) / self.sd
+        return here / bend, bend**-0.5
+
+    def _log_prior_at_middle(self, psi_h: Float) -> float:
+        """Σ log π(m | h) + log s, up to a constant."""
+        mean, sd = self._prior_of_units(psi_h)
+        return float(np.sum(np.log(self.sd / sd) - 0.5 * (mean / sd) ** 2))
 
     @cached_property
     def _places(self) -> Float:

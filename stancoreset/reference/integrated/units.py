@@ -2,7 +2,8 @@
 
 They are found by gradients, whatever the syntax: along coordinates u of one declared parameter
 
-- the prior's gradient depends on no other parameter, and in each place on its own u_j alone,
+- the prior's gradient depends in each place on its own u_j alone, and on no other parameter; or on
+  others h too, and is linear in u_j: the prior of u given h is Gaussian,
 - what the rows see contains every u_j once, as a multiple, in a column of its own,
 - the likelihood's gradient along u_j does not change when other u_k do.
 """
@@ -37,12 +38,15 @@ class Units:
         The coordinate of ψ, what the rows see, that contains each u_j.
     factor : ndarray, shape (J,)
         The multiples: ψ[columns] = constant + factor · u.
+    scaled : bool
+        Whether the prior of u depends on h, which rows see as it is: ψ are the parameters.
     """
 
     name: str
     inner: NDArray[np.bool_] = field(repr=False)
     columns: NDArray[np.intp] = field(repr=False)
     factor: Float = field(repr=False)
+    scaled: bool = False
 
     def others(self, size: int) -> NDArray[np.intp]:
         """The coordinates of ψ, of which there are `size`, that contain no u."""
@@ -93,25 +97,46 @@ def find_units(
             return None
         rng = np.random.default_rng([seed, 113])
         point = rng.uniform(-1.0, 1.0, len(inner))
-        if _depends_on_others(prior, inner, point, rng):
+        if _meet(prior.log_density_gradient, np.flatnonzero(inner), point, rng):
+            continue
+        scaled = _depends_on_others(prior, inner, point, rng)
+        if scaled and not (
+            _is_gaussian(prior, inner, point, rng) and _sees_parameters(seen, point)
+        ):
             continue
         found = _columns(seen, inner, point, rng)
         if found is not None and not _meet(
             rows.log_density_gradient, found[0], seen(point[None])[0], rng
         ):
-            return Units(str(name), inner, *found)
+            return Units(str(name), inner, *found, scaled)
     return None
 
 
 def _depends_on_others(
     prior: BoundModel, inner: NDArray[np.bool_], point: Float, rng: np.random.Generator
 ) -> bool:
-    """Whether the prior's gradient along u changes with other parameters, or other units."""
+    """Whether the prior's gradient along u changes with parameters that are no units."""
     other = point.copy()
     other[~inner] = rng.uniform(-1.0, 1.0, int(np.sum(~inner)))
-    at, elsewhere = prior.log_density_gradient(np.stack([point, other]))[1][:, inner]
-    units = np.flatnonzero(inner)
-    return _differs(at, elsewhere) or _meet(prior.log_density_gradient, units, point, rng)
+    return _differs(*prior.log_density_gradient(np.stack([point, other]))[1][:, inner])
+
+
+def _is_gaussian(
+    prior: BoundModel, inner: NDArray[np.bool_], point: Float, rng: np.random.Generator
+) -> bool:
+    """Whether the prior's gradient along u falls linearly, wherever the other parameters are."""
+    points = np.tile(point, (6, 1))
+    points[3:, ~inner] = rng.uniform(-1.0, 1.0, int(np.sum(~inner)))
+    steps = np.arange(3)[:, None] * rng.uniform(0.5, 1.0, int(inner.sum()))
+    points[:, inner] += np.tile(steps, (2, 1))
+    slope = prior.log_density_gradient(points)[1][:, inner].reshape(2, 3, -1)
+    bend = np.diff(slope, axis=1)
+    return bool(np.all(bend < 0)) and not _differs(bend[:, 0], bend[:, 1])
+
+
+def _sees_parameters(seen: Callable[[Float], Float], point: Float) -> bool:
+    """Whether ψ are the unconstrained parameters."""
+    return bool(np.array_equal(seen(point[None])[0], point))
 
 
 def _columns(
