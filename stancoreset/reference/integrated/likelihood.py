@@ -7,7 +7,10 @@ u_j = x_k for all j at once. The polynomial through D_j1 … D_jq is integrated 
     F_j(u) = ∫_{m_j}^u D_j,      ℓ(ψ_h) = L(ψ_h, m) + log π(m) + Σ_j log ∫ exp F_j(u) du,
 
 and p(u_j | ψ_h, y) ∝ exp F_j(u_j). By Fisher's identity the gradient of ℓ is the mean of ∂L/∂ψ_h
-over draws of u given ψ_h.
+over u given ψ_h. It is a sum over units, of which each is at its own quantile: with nodes z_i and
+weights v_i of a Gauss–Hermite rule, and u_ij the quantile Φ(z_i) of unit j, the gradient is
+
+    ∂ℓ/∂ψ_h = Σ_i v_i ∂L(ψ_h, u_i)/∂ψ_h.
 
 A Gaussian prior of u may have parameters among ψ_h. With its slope d and curvature −k at m it is
 
@@ -27,7 +30,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.polynomial import chebyshev
+from numpy.polynomial import chebyshev, hermite_e
+from scipy.special import ndtr
 
 from stancoreset.engines import BoundModel, Float
 from stancoreset.reference.integrated.units import Units
@@ -82,10 +86,10 @@ class IntegratedLikelihood:
         q, odd, so that m is one of the places.
     reach : float
         Standard deviations from m to the last place.
-    strata : int
-        Draws of u over which a gradient of ℓ is a mean; each unit has one in every stratum.
+    quantiles : int
+        Nodes over which a gradient of ℓ is a mean.
     seed : int
-        Of the order of each unit's strata.
+        Of draws.
     """
 
     rows: FullData
@@ -97,7 +101,7 @@ class IntegratedLikelihood:
     seed: int
     nodes: int = 11
     reach: float = 5.0
-    strata: int = 16
+    quantiles: int = 5
 
     @property
     def centre(self) -> Float:
@@ -125,12 +129,14 @@ class IntegratedLikelihood:
     def log_marginal(self, psi_h: Float) -> tuple[float, Float]:
         """ℓ and its gradient at one ψ_h."""
         found = self.given(psi_h)
-        away = self.draw(found, self._strata)
-        gradient = self.at(psi_h, away)[1][:, self.columns].mean(axis=0)
+        levels, weights = self._rule
+        away = self.draw(found, np.tile(levels[:, None], len(self.sd)))
+        gradient = weights @ self.at(psi_h, away)[1][:, self.columns]
         if self.units.scaled:
             mean, sd = self._prior_of_units(psi_h)
             both = np.stack([mean - sd, mean + sd])
-            gradient += self._along_h(psi_h, away) - self._along_h(psi_h, both)
+            gradient += weights @ self._along_h(psi_h, away)
+            gradient -= self._along_h(psi_h, both).mean(axis=0)
         return found.log_marginal, gradient
 
     def draw(self, given: Given, uniform: Float) -> Float:
@@ -230,9 +236,8 @@ class IntegratedLikelihood:
         return self.prior.log_density_gradient(points)[1][:, self.units.inner]
 
     def _along_h(self, psi_h: Float, away: Float) -> Float:
-        """Mean of ∂ log π(h, u) / ∂h over some u − m, (M, J) → (p_h,)."""
-        gradient = self.prior.log_density_gradient(self._theta(psi_h, away))[1]
-        return gradient[:, self.columns].mean(axis=0)
+        """∂ log π(h, u) / ∂h at some u − m, (M, J) → (M, p_h)."""
+        return self.prior.log_density_gradient(self._theta(psi_h, away))[1][:, self.columns]
 
     def _prior_of_units(self, psi_h: Float) -> tuple[Float, Float]:
         """Means of u − m, and standard deviations, of the Gaussian π(u | h)."""
@@ -286,8 +291,7 @@ class IntegratedLikelihood:
         )
 
     @cached_property
-    def _strata(self) -> Float:
-        """Quantiles of the draws over which gradients are means, (M, J)."""
-        rng = np.random.default_rng([self.seed, 127])
-        order = np.argsort(rng.random((self.strata, len(self.sd))), axis=0)
-        return np.asarray((order + rng.random(order.shape)) / self.strata)
+    def _rule(self) -> tuple[Float, Float]:
+        """Levels of the quantiles over which gradients are means, and their weights."""
+        nodes, weights = hermite_e.hermegauss(self.quantiles)
+        return ndtr(nodes), weights / weights.sum()
