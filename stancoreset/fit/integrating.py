@@ -8,8 +8,8 @@ is exact:
     mode of ℓ → quadratic Q of ℓ in ψ_h → h by NUTS from prior × Q → weights exp(ℓ − Q) → u given h
 
 The program's density without rows contains π(h) exactly. Where the weights of h are uneven, the
-quadratic is mended by least squares at the draws, which are those of prior × quadratic, and h is
-drawn again.
+quadratic becomes the one whose gradients are nearest to those of ℓ at the draws, which are those of
+prior × quadratic, and h is drawn again.
 """
 
 from __future__ import annotations
@@ -80,15 +80,11 @@ class _Quadratic:
         away = psi_h - self.centre
         return np.asarray(away @ self.gradient - 0.5 * np.sum((away @ self.curvature) * away, 1))
 
-    def mended(self, psi_h: Float, left: Float) -> _Quadratic:
-        """Q and least squares of what it leaves, along every coordinate and its square."""
+    def mended(self, psi_h: Float, slopes: Float) -> _Quadratic:
+        """The quadratic whose gradients are nearest to those of ℓ, both (S, p_h), at draws."""
         away = psi_h - self.centre
-        sd = np.maximum(away.std(axis=0), np.finfo(float).tiny)
-        z = away / sd
-        functions = np.hstack([np.ones((len(z), 1)), z, z**2])
-        along, bent = np.split(np.linalg.lstsq(functions, left)[0][1:], 2)
-        curvature = self.curvature - np.diag(2.0 * bent / sd**2)
-        return self.of(self.centre, self.gradient + along / sd, curvature)
+        linear = np.linalg.lstsq(np.hstack([np.ones((len(away), 1)), away]), slopes)[0]
+        return self.of(self.centre, linear[0], np.asarray(-linear[1:]))
 
     def control(self, names: tuple[str, ...], columns: np.ndarray, psi: Float) -> ControlVariate:
         """Q as data of the program, whose rows see ψ (p,) by these names."""
@@ -145,8 +141,8 @@ class _Turn:
         logarithms of their conditional densities.
     rhat : float
         R̂ of h.
-    known, exact : ndarray, shape (E, p_h) and (E,)
-        ψ_h of all turns at which ℓ was evaluated for a better quadratic, and ℓ.
+    known, slopes : ndarray, shape (E, p_h) each
+        ψ_h of all turns at which gradients of ℓ were evaluated, and these.
     """
 
     quadratic: _Quadratic
@@ -157,17 +153,12 @@ class _Turn:
     conditional: Float = field(repr=False)
     rhat: float
     known: Float = field(repr=False)
-    exact: Float = field(repr=False)
+    slopes: Float = field(repr=False)
 
     @property
     def gap(self) -> float:
         """Standard deviation of log importance weights."""
         return float(np.std(self.left))
-
-    @property
-    def takes(self) -> int:
-        """Values of ℓ that a better quadratic takes."""
-        return DRAWS_EACH * (1 + 2 * self.psi_h.shape[1])
 
     @property
     def weighted(self) -> WeightedDraws:
@@ -178,15 +169,38 @@ class _Turn:
         """Number of draws that are worth so many, if further ones are like those evaluated."""
         return math.ceil(wanted * len(self.left) / self.weighted.ess)
 
-    def evaluated(self, posterior: IntegratedPosterior, count: int = 0) -> _Turn:
-        """This turn with so many draws evaluated, or those that a better quadratic takes."""
-        more = self.psi_h[len(self.left) : count or self.takes]
+    def evaluated(self, posterior: IntegratedPosterior, count: int) -> _Turn:
+        """This turn with so many draws evaluated, and draws of units given them."""
+        more = self.psi_h[len(self.left) : count]
         rng = np.random.default_rng([posterior.likelihood.seed, 137, len(self.left)])
         exact, *of_units = _given_each(posterior.likelihood, more, self.away.shape[1], rng)
         found = exact - self.quadratic.value(more), *of_units
         before = self.left, self.away, self.conditional
         left, away, conditional = map(np.concatenate, zip(before, found, strict=True))
         return replace(self, left=left, away=away, conditional=conditional)
+
+    def with_slopes(self, posterior: IntegratedPosterior, count: int) -> _Turn:
+        """This turn with so many draws evaluated, gradients included."""
+        here = self.psi_h[:count]
+        found = [posterior.likelihood.log_marginal(one) for one in here]
+        return replace(
+            self,
+            left=np.array([value for value, _ in found]) - self.quadratic.value(here),
+            known=np.concatenate([self.known, here]),
+            slopes=np.concatenate([self.slopes, [slope for _, slope in found]]),
+        )
+
+    def joined(self, more: _Turn) -> _Turn:
+        """This turn, all of which is evaluated, and more draws from the same quadratic."""
+        return replace(
+            self,
+            draws=np.concatenate([self.draws, more.draws]),
+            psi_h=np.concatenate([self.psi_h, more.psi_h]),
+            left=np.concatenate([self.left, more.left]),
+            away=np.concatenate([self.away, more.away]),
+            conditional=np.concatenate([self.conditional, more.conditional]),
+            rhat=max(self.rhat, more.rhat),
+        )
 
     def drawn(
         self, posterior: IntegratedPosterior, which: NDArray[np.intp], rng: np.random.Generator
@@ -204,30 +218,11 @@ class _Turn:
             psi_h = self.psi_h[k][None]
             _, more, density = _given_each(posterior.likelihood, psi_h, int(again.sum()), rng)
             away[again], conditional[again] = more[0], density[0]
-        rows, exact = (
-            self.draws[which],
-            self.left + self.quadratic.value(self.psi_h[: len(self.left)]),
-        )
+        rows, exact = self.draws[which], self.left[which] + self.quadratic.value(self.psi_h[which])
         middle = posterior.likelihood.point[posterior.inner]
-        log_q = posterior.likelihood.log_prior(rows) + exact[which] + conditional
+        log_q = posterior.likelihood.log_prior(rows) + exact + conditional
         rows[:, posterior.inner] = middle + away
         return rows, log_q
-
-    @property
-    def mended(self) -> _Quadratic:
-        """The quadratic by least squares at all that is known."""
-        found = self.remembered
-        return self.quadratic.mended(found.known, found.exact - self.quadratic.value(found.known))
-
-    @property
-    def remembered(self) -> _Turn:
-        """This turn with its own values of ℓ among those that are known."""
-        here = self.psi_h[: len(self.left)]
-        return replace(
-            self,
-            known=np.concatenate([self.known, here]),
-            exact=np.concatenate([self.exact, self.left + self.quadratic.value(here)]),
-        )
 
 
 @dataclass(frozen=True)
@@ -251,7 +246,7 @@ class _Search:
     ) -> _Turn:
         """Draw from prior × quadratic, at least `count`, and evaluate some.
 
-        Every evaluation makes so many draws of the `units` given h.
+        Evaluations make so many draws of the `units` given h, or tell gradients if there are none.
         """
         likelihood, chains = posterior.likelihood, max(2, self.nuts.chains)
         control = quadratic.control(likelihood.rows.param_names, likelihood.columns, likelihood.psi)
@@ -263,25 +258,37 @@ class _Search:
             max_treedepth=min(self.policy.turn_depth + 1, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
-        near = None if before is None else before.draws
+        near, drawn = (None, 0) if before is None else (before.draws, len(before.draws))
         inits = np.zeros((chains, self.full.n_params)) if near is None else near[-chains:]
         found = RowFreeProgram(self.session, self.checked).sample(
-            control, nuts, start_seed(self.seed, self.full.n_obs + length), inits, near
+            control, nuts, start_seed(self.seed, self.full.n_obs + length + drawn), inits, near
         )
         rhat = worst_rhat({"h": found.unconstrained[:, :, ~posterior.inner]})
         order = np.random.default_rng([self.seed, 131]).permutation(chains * length)
         draws = found.unconstrained.reshape(len(order), -1)[order]
-        none = np.empty((0, len(quadratic.centre))), np.empty(0)
-        known = none if before is None else (before.remembered.known, before.remembered.exact)
-        nothing = (
+        nowhere = np.empty((0, len(quadratic.centre)))
+        known = (nowhere, nowhere) if before is None else (before.known, before.slopes)
+        away = np.empty((0, units, int(posterior.inner.sum())))
+        made = _Turn(
+            quadratic,
+            draws,
+            posterior.psi_h(draws),
             np.empty(0),
-            np.empty((0, units, int(posterior.inner.sum()))),
+            away,
             np.empty((0, units)),
+            rhat,
+            *known,
         )
-        made = _Turn(quadratic, draws, posterior.psi_h(draws), *nothing, rhat, *known)
-        made = made.evaluated(posterior, self.policy.looked_at)
+        if units:
+            made = made.evaluated(posterior, self.policy.looked_at)
+        else:
+            made = made.with_slopes(posterior, self.takes(quadratic))
         _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, made.gap)
         return made
+
+    def takes(self, quadratic: _Quadratic) -> int:
+        """Gradients of ℓ that a better quadratic takes."""
+        return max(self.policy.looked_at, DRAWS_EACH * (1 + len(quadratic.centre)))
 
     def longer(self, posterior: IntegratedPosterior, draws: Float) -> float:
         """Factor by which draws (S, P) of h must be worth more for any certificate; else 1."""
@@ -336,9 +343,9 @@ def integrated_reference(
         posterior, quadratic = _at_highest(search, found)
         wanted = nuts.chains * nuts.draws // _SHARED
         turn = search.turn(posterior, quadratic, None)
-        while turn.needed(wanted) - wanted > turn.takes:
-            turn = turn.evaluated(posterior)
-            ahead = search.turn(posterior, turn.mended, turn)
+        while turn.needed(wanted) - wanted > search.takes(quadratic):
+            mended = turn.quadratic.mended(turn.known, turn.slopes)
+            ahead = search.turn(posterior, mended, turn)
             improved = ahead.gap <= policy.improvement * turn.gap
             turn = min(turn, ahead, key=lambda one: one.gap)
             if not improved:
@@ -413,9 +420,14 @@ def _completed(
             if longer == 1 or wanted == count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
-        if len(turn.left) == len(turn.draws) or turn.needed(wanted) > _MOST * wanted:
+        needed = turn.needed(wanted)
+        if needed > _MOST * wanted:
             break
-        turn = turn.evaluated(posterior, max(turn.needed(wanted), len(turn.left) + 1))
+        if len(turn.left) == len(turn.draws):
+            more = max(needed - len(turn.left), 1)
+            turn = turn.joined(search.turn(posterior, turn.quadratic, turn, more, 2 * _SHARED))
+        else:
+            turn = turn.evaluated(posterior, max(needed, len(turn.left) + 1))
     _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)
     if not (weighted.khat <= KHAT_USABLE and weighted.ess >= wanted):
         raise ReferenceFitError(

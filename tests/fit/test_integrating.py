@@ -128,7 +128,7 @@ def test_draws_have_the_density_from_which_they_are_drawn(answers):
             count = psi_h.shape[1]
             quadratic = _Quadratic(np.zeros(count), np.ones(count), np.eye(count))
             units = np.empty((0, 2, PERSONS)), np.empty((0, 2))
-            known = np.empty((0, count)), np.empty(0)
+            known = np.empty((0, count)), np.empty((0, count))
             turn = _Turn(quadratic, h, psi_h, np.empty(0), *units, 1.0, *known)
             turn = turn.evaluated(posterior, 3)
             draws, log_q = turn.drawn(posterior, np.array([0, 0, 0, 0, 1, 2, 2]), rng)
