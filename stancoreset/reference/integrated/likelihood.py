@@ -183,7 +183,7 @@ class IntegratedLikelihood:
         psi[self.columns] = psi_h
         return replace(self, point=point, psi=psi, sd=sd)
 
-    def refined(self, psi_h: Float, error: float = 0.05) -> IntegratedLikelihood:
+    def refined(self, psi_h: Float, error: float = 0.01) -> IntegratedLikelihood:
         """This likelihood with as many places, as far out, as make ℓ exact but for an error.
 
         The error is that at ψ_h, in nats. A unit of few rows has a tail as wide as its prior: the
