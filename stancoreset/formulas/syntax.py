@@ -74,15 +74,10 @@ class Formula:
         """Columns of which a row may lack a value: upper limits, which few outcomes have."""
         limits = {a.arguments[1] for a in self.additions if len(a.arguments) > 1}
         upper = {n for a in self.arguments if a.text in limits for n in a.variables}
-        others = (a for a in self.arguments if a.text not in limits)
-        return upper - {n for a in others for n in a.variables} - self.of_terms
-
-    @property
-    def of_terms(self) -> set[str]:
-        """Columns of the outcome, the predictors and the groups."""
+        others = {n for a in self.arguments if a.text not in limits for n in a.variables}
         groups = [term for bar in self.bars for term in (*bar.effects, bar.factor)]
         terms = (self.outcome, *self.common, *groups)
-        return set().union(*(getattr(term, "var_names", set()) for term in terms))
+        return upper.difference(others, *(getattr(term, "var_names", ()) for term in terms))
 
 
 def parse(text: str) -> Formula:
