@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -114,21 +113,22 @@ def indexed_columns(labels: Iterable[Any]) -> tuple[list[Any], dict[str, dict[in
     >>> indexed_columns(["y", "X.1", "X[2]"])
     (['y'], {'X': {1: 'X.1', 2: 'X[2]'}})
     """
-    single: list[Any] = []
+    places = [(name, *one) for name, several in _places(labels).items() for one in several]
     indexed: dict[str, dict[int, Any]] = {}
-    for label in labels:
-        name, number = _place(label)
-        if number is None:
-            single.append(label)
-        else:
+    for name, number, label in places:
+        if number is not None:
             indexed.setdefault(name, {})[number] = label
-    return single, indexed
+    return [label for _, number, label in places if number is None], indexed
 
 
-def _place(label: Any) -> tuple[str, int | None]:
-    """A column's variable, and which of a matrix's columns it is."""
-    match = _INDEXED_COLUMN.fullmatch(str(label))
-    return (match["name"], int(match["dot"] or match["square"])) if match else (str(label), None)
+def _places(labels: Iterable[Any]) -> dict[str, list[tuple[int | None, Any]]]:
+    """Columns by their variable, each with which of a matrix's columns it is."""
+    found: dict[str, list[tuple[int | None, Any]]] = {}
+    for label in labels:
+        match = _INDEXED_COLUMN.fullmatch(str(label))
+        number = int(match["dot"] or match["square"]) if match else None
+        found.setdefault(match["name"] if match else str(label), []).append((number, label))
+    return found
 
 
 def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
@@ -137,11 +137,8 @@ def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
     A variable that its columns do not make clear is the error that says so: a table may hold
     more than the program reads.
     """
-    found: dict[str, list[tuple[int | None, Any]]] = {}
-    for label in frame.columns:
-        name, number = _place(label)
-        found.setdefault(name, []).append((number, label))
-    return {name: _variable(frame, name, places) for name, places in found.items()}
+    columns = _places(frame.columns)
+    return {name: _variable(frame, name, places) for name, places in columns.items()}
 
 
 def _variable(frame: pd.DataFrame, name: str, places: list[tuple[int | None, Any]]) -> Any:
@@ -181,17 +178,15 @@ def json_text(data: Mapping[str, Value]) -> str:
 def to_json(data: Mapping[str, Value], path: str | os.PathLike[str]) -> Path:
     """Write Stan JSON to `path`, one variable at a time; never leaves a half-written file."""
     target = Path(path)
-    descriptor, scratch = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
     try:
-        with os.fdopen(descriptor, "wb") as out:
+        with target.open("wb") as out:
             for i, name in enumerate(data):
                 out.write(b",\n" if i else b"{")
                 out.write(json.dumps(name).encode() + b": ")
                 out.write(_json_value(name, data[name]))
             out.write(b"}\n" if data else b"{}\n")
-        os.replace(scratch, target)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
         raise
     return target
 
