@@ -48,33 +48,22 @@ NOT_ONE_TO_ONE = ("unit_vector",)
 
 @dataclass(frozen=True)
 class Controlled:
-    """Stan code with a quadratic term.
+    """Stan code with a quadratic term."""
 
-    Attributes
-    ----------
-    code : str
-        Its only generated quantity is the rows' log likelihood; the lines of the original up to
-        there stay in place.
-    covered, left_out : tuple of str
-        Variables that ψ holds, and parameters whose coordinates cannot be written in Stan.
-    names : mapping of str to str
-        Names of the term's data in the program: ``size``, ``rank``, ``centre``,
-        ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o),
-        ``diagonal`` (d), ``shared`` (s), ``cross`` (Kᵀ), ``first`` (a), ``second`` (b),
-        ``mixed`` (v), and ``start``: how many coordinates stand before those of each
-        covered parameter; ``log_lik`` and ``seen``: whether rows' log likelihoods, and ψ as
-        ``values``, are generated.
-    seen : tuple of str
-        Those of `covered` that the rows see; the prior alone has the others.
-    likelihood : Likelihood or None
-        The program in what the rows see; None if ψ are the parameters' coordinates.
-    """
-
+    # Its only generated quantity is the rows' log likelihood; the lines of the original up to there
+    # stay in place.
     code: str = field(repr=False)
+    # Variables that ψ holds, and parameters whose coordinates cannot be written in Stan.
     covered: tuple[str, ...]
     left_out: tuple[str, ...]
+    # Names of the term's data in the program: ``size``, ``rank``, ``centre``, ``gradient``,
+    # ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o), ``diagonal`` (d), ``shared``
+    # (s), ``cross`` (Kᵀ), ``first`` (a), ``second`` (b), ``mixed`` (v), and ``start``: how many
+    # coordinates stand before those of each covered parameter; ``log_lik`` and ``seen``: whether
+    # rows' log likelihoods, and ψ as ``values``, are generated.
     names: Mapping[str, str] = field(repr=False)
-    seen: tuple[str, ...]
+    seen: tuple[str, ...]  # those of `covered` that the rows see; the prior alone has the others
+    # The program in what the rows see; None if ψ are the parameters' coordinates.
     likelihood: Likelihood | None = field(default=None, repr=False)
 
     @property
