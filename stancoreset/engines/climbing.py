@@ -36,15 +36,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Summit:
-    """The end point of `climb`, with its log density and gradient, and the reason for stopping.
+class Summit(Step):
+    """The end point of `climb`, and the reason for stopping.
 
     The log density is −inf if no point with a finite one was found.
     """
 
-    theta: Float
-    value: float
-    gradient: Float
     evaluations: int
     message: str
 
