@@ -78,10 +78,7 @@ def mode_of(
 ) -> Float:
     """The mode at the end of a climb from `init`, or from a random point, (P,).
 
-    Raises
-    ------
-    EngineError
-        If no starting point has a finite log density.
+    An EngineError is raised if no starting point has a finite log density.
     """
     start = stan_init(model, np.random.default_rng(seed), init)
     summit = climb(at_point(model), start, max_iter=max_iter)

@@ -86,12 +86,8 @@ def like_design(formula: Formula, design: Design, frame: pd.DataFrame) -> Design
     """Evaluate the formula of a design on other rows, coded as the design's.
 
     Means of ``scale``, knots of ``bs`` and levels are those of the design. The outcome is that of
-    the table, or empty if the table lacks it, or has it as levels; it is then not censored.
-
-    Raises
-    ------
-    DataError
-        If a level is new.
+    the table, or empty if the table lacks it, or has it as levels; it is then not censored. A
+    DataError is raised if a level is new.
     """
     with evaluating(formula.text), np.errstate(all="ignore"):
         try:

@@ -42,7 +42,7 @@ def program_of(
     priors: Mapping[str, str],
 ) -> str:
     """The program's text; `about` is a comment above, and `groups` are named as in the program."""
-    made = _Regression(family, design, groups, priors)
+    made = _Writer(family, design, groups, priors)
     blocks = {
         "functions": made.functions(),
         "data": made.data(),
@@ -70,7 +70,7 @@ def _block(name: str, lines: Sequence[_Line]) -> Iterable[str]:
 
 
 @dataclass(frozen=True)
-class _Regression:
+class _Writer:
     """What a program is written from; each method gives the lines of a block."""
 
     family: Family

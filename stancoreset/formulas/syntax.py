@@ -83,12 +83,8 @@ class Formula:
 def parse(text: str) -> Formula:
     """Parse a formula.
 
-    Raises
-    ------
-    OptionError
-        If it is no formula; the message quotes formulae.
-    DataError
-        If formulae is not installed.
+    An OptionError is raised if it is no formula, whose message quotes formulae; a DataError if
+    formulae is not installed.
     """
     check_text("formula", text, f"a formula such as {_EXAMPLE}")
     plain, additions = divided(text)

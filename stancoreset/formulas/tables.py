@@ -105,12 +105,8 @@ def columns_of(
 ) -> pd.DataFrame:
     """All rows of a table, in types that formulae knows, with the `optional` columns that it has.
 
-    Columns that are `spared` may lack values.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, or a row lacks a value of it.
+    Columns that are `spared` may lack values. A DataError is raised if another column is missing,
+    or a row lacks a value of it.
     """
     import pandas as pd
 

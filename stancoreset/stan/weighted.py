@@ -47,8 +47,6 @@ class RowStore(Protocol):
 class WeightedProgram:
     """A program whose rows can be weighted, and its data variables with rows.
 
-    Examples
-    --------
     >>> from stancoreset.stan import stan_model_path
     >>> weighted = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> weighted.obs, dict(weighted.rows)

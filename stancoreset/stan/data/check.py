@@ -36,15 +36,9 @@ def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
 
     Integers that only appear as sizes (``N``, ``D``) may be absent: they are taken from the
     variables that have that size. Variables that the program does not declare are ignored. The
-    result is in the order of declaration; ints are int or int64, reals float or float64.
+    result is in the order of declaration; ints are int or int64, reals float or float64. A
+    DataError is raised if a variable is missing, of the wrong type or of the wrong shape.
 
-    Raises
-    ------
-    DataError
-        If a variable is missing, of the wrong type or of the wrong shape.
-
-    Examples
-    --------
     >>> from stancoreset.stan.syntax.parser import parse
     >>> program = parse("data { int N; vector[N] y; } parameters { real m; } model {}")
     >>> check_data(program, {"y": [1, 2, 3]})

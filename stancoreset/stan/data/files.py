@@ -36,33 +36,19 @@ DataSource: TypeAlias = "_OneSource | Sequence[_OneSource]"
 
 
 def read_data(source: DataSource, *, only: Iterable[str] | None = None) -> dict[str, Value]:
-    """Data from a mapping, a table or a file, as plain numbers and arrays.
+    """Data from a mapping, a table or a file, as plain numbers and arrays of int64 or float64.
 
-    Parameters
-    ----------
-    source : mapping, pandas.DataFrame, path, or a list of these
-        A mapping holds numbers, arrays, lists, pandas objects or boolean arrays. A path is
-        ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.npz`` or Stan JSON, which a file of
-        another suffix is, too, unless its first bytes say otherwise. In a table a column is a
-        vector; columns named ``X.1 … X.D`` or ``X[1] … X[D]``, and columns whose cells are lists,
-        are matrices. Of several sources the later ones win, so that ``["flights.parquet",
-        {"beta_scale": 2.5}]`` adds what a table cannot hold.
-    only : iterable of str, optional
-        Names of interest: others are left out, unchecked. By default everything is read.
+    A mapping holds numbers, arrays, lists, pandas objects or boolean arrays. A path is ``.csv``,
+    ``.feather``, ``.parquet``, ``.arrow``, ``.npz`` or Stan JSON, which a file of another suffix
+    is, too, unless its first bytes say otherwise. In a table a column is a vector; columns named
+    ``X.1 … X.D`` or ``X[1] … X[D]``, and columns whose cells are lists, are matrices. Of several
+    sources the later ones win, so that ``["flights.parquet", {"beta_scale": 2.5}]`` adds what a
+    table cannot hold. Names that are not among `only` are left out, unchecked; by default
+    everything is read.
 
-    Returns
-    -------
-    dict of str to int, float or ndarray
-        Arrays are int64 or float64; an array that is one already is not copied.
+    A DataError is raised for a file that does not exist or is not JSON, with line and column, and
+    for a value that is not numeric, is NaN or infinite (with its first index), ragged or complex.
 
-    Raises
-    ------
-    DataError
-        No such file; not JSON, with line and column; a value that is not numeric, is NaN
-        or infinite (with its first index), ragged or complex.
-
-    Examples
-    --------
     >>> read_data({"N": np.int64(2), "y": [True, False], "x": [1.5, 2]})
     {'N': 2, 'y': array([1, 0]), 'x': array([1.5, 2. ])}
     """

@@ -55,8 +55,6 @@ class ArrowTable(Protocol):
 class TableFile:
     """A file of columns, in any of the formats of `FORMATS`.
 
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "rows.csv"
     >>> _ = path.write_text("late,hour\\n0,9.5\\n1,17\\n")
