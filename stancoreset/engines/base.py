@@ -228,11 +228,9 @@ class RowModel(Protocol):
 
         They are defined up to a constant per row, which cancels in comparisons of draws.
         """
-        ...
 
     def close(self) -> None:
         """Release memory and temporary files; calling it twice is harmless."""
-        ...
 
     def __enter__(self) -> Self: ...
 
@@ -250,33 +248,26 @@ class BoundModel(RowModel, Protocol):
 
     def log_density(self, draws: Float) -> Float:
         """Log posterior density of each draw: (S, P) → (S,); −inf where Stan rejects."""
-        ...
 
     def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
         """Log density (S,) and its gradient (S, P)."""
-        ...
 
     def log_lik(self, draws: Float) -> Float:
         """The generated quantity that holds the rows' log likelihoods, shape (S, n)."""
-        ...
 
     def generated(
         self, draws: Float, names: tuple[str, ...] | None, seed: int = 0
     ) -> dict[str, Float]:
         """Generated quantities by name, each (S, *shape); None: all that have an element."""
-        ...
 
     def constrain(self, draws: Float) -> dict[str, Float]:
         """Parameters on their constrained scale, by name, each (S, *shape)."""
-        ...
 
     def unconstrain(self, values: Mapping[str, Float]) -> Float:
         """Inverse of `constrain`: values (S, *shape) by name → (S, P)."""
-        ...
 
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """The posterior mode in unconstrained coordinates (Jacobian included), (P,)."""
-        ...
 
     def sample(
         self,
@@ -310,7 +301,6 @@ class BoundModel(RowModel, Protocol):
         **options
             See `stancoreset.engines.nuts.NUTS`.
         """
-        ...
 
 
 class Density(Protocol):
@@ -318,11 +308,9 @@ class Density(Protocol):
 
     def log_density(self, draws: Float) -> Float:
         """See `BoundModel.log_density`."""
-        ...
 
     def close(self) -> None:
         """See `RowModel.close`."""
-        ...
 
 
 @runtime_checkable
@@ -332,23 +320,19 @@ class Compiled(Protocol):
     @property
     def code(self) -> str:
         """The Stan program."""
-        ...
 
     @property
     def name(self) -> str:
         """The program's name, for messages."""
-        ...
 
     def bind(self, data: StanData, *, seed: int = 0, threads: int | None = None) -> BoundModel:
         """Bind the program to its data; raise `DataError` with Stan's own message.
 
         `threads` is the number of draws evaluated at the same time; default: the engine's.
         """
-        ...
 
     def bind_density(self, data: StanData) -> Density:
         """Bind for a few log densities: faster to bind, slower to evaluate."""
-        ...
 
 
 @runtime_checkable
@@ -358,31 +342,25 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """A short name for messages, such as ``"cmdstan"``."""
-        ...
 
     @property
     def version(self) -> str:
         """Engine and version as text, for example ``"CmdStan 2.35"``."""
-        ...
 
     @property
     def stan_version(self) -> tuple[int, int]:
         """Version of the Stan language whose constraining transforms the engine uses."""
-        ...
 
     @property
     def threads(self) -> int:
         """Default number of draws that a bound model evaluates at the same time."""
-        ...
 
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities of the engine; see `Capabilities`."""
-        ...
 
     def compile(self, code: str, *, name: str = "model", log_lik: str = "log_lik") -> Compiled:
         """Compile Stan code, or take the program from the cache; raise `CompileError`.
 
         `log_lik` names the generated quantity with the rows' log likelihoods.
         """
-        ...

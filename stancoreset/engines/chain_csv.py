@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,48 +21,30 @@ _HEAD = ",".join("%d" if stan in _WHOLE else "%.17g" for stan in SAMPLER_STATS)
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """Settings by which one chain was sampled, for the comments of its file.
+    """Settings by which one chain was sampled, for the comments of its file."""
 
-    Attributes
-    ----------
-    model : str
-        The program's name.
-    engine : str
-        Name and version of the engine that sampled.
-    stan_version : tuple of int
-    data_file : str
-        Empty if the data were not read from a file.
-    number, seed : int
-    draws, thin, warmup : int
-        The number of draws kept, of iterations for each, and of warm-up iterations.
-    save_warmup : bool
-        Whether draws of warm-up precede.
-    delta, max_depth, step_size : float and int
-    inv_metric : ndarray, shape (P,) or (P, P), optional
-        Without it the file says ``unit_e``.
-    seconds : float
-        Wall-clock seconds of warm-up and sampling.
-    """
-
-    model: str
-    engine: str
+    model: str  # the program's name
+    engine: str  # name and version of the engine that sampled
     stan_version: tuple[int, int] = (2, 37)
-    data_file: str = ""
+    data_file: str = ""  # empty if the data were not read from a file
     number: int = 1
     seed: int = 0
-    draws: int
-    thin: int = 1
-    warmup: int = 0
-    save_warmup: bool = False
+    draws: int  # number of draws kept
+    thin: int = 1  # number of iterations for each draw
+    warmup: int = 0  # number of warm-up iterations
+    save_warmup: bool = False  # whether draws of warm-up precede
     delta: float = 0.8
     max_depth: int = 10
     step_size: float = 1.0
+    # (P,) or (P, P); without it the file says ``unit_e``.
     inv_metric: Float | None = field(default=None, repr=False)
-    seconds: float = 0.0
+    seconds: float = 0.0  # wall-clock seconds of warm-up and sampling
 
     def head(self) -> str:
         """Comments above the names of the columns; cmdstanpy refuses a warm-up of length 0."""
         major, minor = self.stan_version
+        axes = 0 if self.inv_metric is None else self.inv_metric.ndim
+        metric = ("unit_e", "diag_e", "dense_e")[axes]
         return f"""\
 # stan_version_major = {major}
 # stan_version_minor = {minor}
@@ -88,7 +70,7 @@ class Chain:
 #         engine = nuts (Default)
 #           nuts
 #             max_depth = {self.max_depth}
-#         metric = {self._metric}
+#         metric = {metric}
 #         metric_file =  (Default)
 #         stepsize = 1 (Default)
 #         stepsize_jitter = 0 (Default)
@@ -111,14 +93,10 @@ class Chain:
         if self.inv_metric is None:
             lines.append("No free parameters for unit metric")
         else:
-            dense = self.inv_metric.ndim == 2
-            what = (
-                "Elements of inverse mass matrix:"
-                if dense
-                else ("Diagonal elements of inverse mass matrix:")
-            )
+            what = "Elements" if self.inv_metric.ndim == 2 else "Diagonal elements"
             rows = np.atleast_2d(self.inv_metric).tolist()
-            lines += [what, *(", ".join(map(repr, row)) for row in rows)]
+            lines.append(f"{what} of inverse mass matrix:")
+            lines += (", ".join(map(repr, row)) for row in rows)
         return "".join(f"# {line}\n" for line in lines)
 
     def times(self) -> str:
@@ -132,12 +110,6 @@ class Chain:
             f"#                {self.seconds:.3f} seconds (Total)\n"
             "# \n"
         )
-
-    @property
-    def _metric(self) -> str:
-        if self.inv_metric is None:
-            return "unit_e"
-        return "dense_e" if self.inv_metric.ndim == 2 else "diag_e"
 
 
 class ChainFile:
@@ -156,7 +128,9 @@ class ChainFile:
 
     def add(self, stats: Mapping[str, NDArray[Any]], draws: Float) -> None:
         """Write consecutive draws (S, columns) with the sampler's statistics, (S,) each."""
-        for head, row in zip(_stats(stats, len(draws)), draws, strict=True):
+        zeros = np.zeros(len(draws))  # for statistics that are missing
+        known = [np.asarray(stats.get(ours, zeros)).tolist() for ours in SAMPLER_STATS.values()]
+        for head, row in zip(zip(*known, strict=True), draws, strict=True):
             self._stream.write(_HEAD % head + self._numbers % tuple(row.tolist()))
 
     def finish(self, seconds: float) -> None:
@@ -173,16 +147,9 @@ def write_chain(
 ) -> None:
     """Write one chain.
 
-    Parameters
-    ----------
-    path : Path
-    chain : Chain
-    stats : dict of str to ndarray, shape (draws,)
-        Sampler statistics under ArviZ's names; missing ones become zeros.
-    shapes : dict of str to tuple of int
-        The variables and their shapes, in the order of the columns.
-    blocks : iterable of dict of str to ndarray
-        Consecutive draws of every variable, each (draws of the block, *shape).
+    `stats` are sampler statistics (draws,) under ArviZ's names; missing ones become zeros. `shapes`
+    are those of the variables, in the order of the columns, and `blocks` are consecutive draws of
+    every variable, each (draws of the block, *shape).
     """
     names = [column for name, shape in shapes.items() for column in stan_columns(name, shape)]
     done = 0
@@ -195,12 +162,3 @@ def write_chain(
             file.add({name: value[here] for name, value in stats.items()}, rows)
             done += len(rows)
         file.finish(chain.seconds)
-
-
-def _stats(stats: Mapping[str, NDArray[Any]], draws: int) -> Iterator[tuple[float, ...]]:
-    """The sampler's columns of each draw; missing ones are zeros."""
-    zeros = np.zeros(draws)
-    return zip(
-        *(np.asarray(stats.get(ours, zeros)).tolist() for ours in SAMPLER_STATS.values()),
-        strict=True,
-    )

@@ -36,15 +36,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Summit:
-    """The end point of `climb`, with its log density and gradient, and the reason for stopping.
+class Summit(Step):
+    """The end point of `climb`, and the reason for stopping.
 
     The log density is −inf if no point with a finite one was found.
     """
 
-    theta: Float
-    value: float
-    gradient: Float
     evaluations: int
     message: str
 
@@ -81,10 +78,7 @@ def mode_of(
 ) -> Float:
     """The mode at the end of a climb from `init`, or from a random point, (P,).
 
-    Raises
-    ------
-    EngineError
-        If no starting point has a finite log density.
+    An EngineError is raised if no starting point has a finite log density.
     """
     start = stan_init(model, np.random.default_rng(seed), init)
     summit = climb(at_point(model), start, max_iter=max_iter)

@@ -39,17 +39,10 @@ _Choice: TypeAlias = tuple[tuple[float, ...], Shifts]
 
 @dataclass(frozen=True)
 class Moving:
-    """A density whose effects can be moved.
+    """A density whose effects can be moved."""
 
-    Attributes
-    ----------
-    centring : Centring
-        The program that moves them.
-    bind : callable
-        Binds one of its programs to the density's data and further ones.
-    """
-
-    centring: Centring
+    centring: Centring  # the program that moves them
+    # Binds one of its programs to the density's data and further ones.
     bind: Callable[[str, Mapping[str, Any]], BoundModel]
 
     def bound(
@@ -81,25 +74,14 @@ class Moving:
 
 @dataclass(frozen=True)
 class Coordinates(Closing):
-    """A density in the coordinates in which NUTS moves.
+    """A density in the coordinates in which NUTS moves."""
 
-    Attributes
-    ----------
-    own : BoundModel
-        The density in the program's coordinates.
-    bound : BoundModel
-        The density in the coordinates of NUTS, including the Jacobian.
-    moving : Moving or None
-    exponents : tuple of float
-        The exponents λ of the effects that `moving` moves: 0 for non-centred, 1 for centred.
-    shifts : mapping
-        The factors by which other parameters are added to the effects, `stancoreset.stan.shifts`.
-    """
-
-    own: BoundModel
-    bound: BoundModel
+    own: BoundModel  # the density in the program's coordinates
+    bound: BoundModel  # the density in the coordinates of NUTS, including the Jacobian
     moving: Moving | None = None
+    # The exponents λ of the effects that `moving` moves: 0 for non-centred, 1 for centred.
     exponents: tuple[float, ...] = ()
+    # The factors by which other parameters are added to the effects, `stancoreset.stan.shifts`.
     shifts: Shifts = field(default_factory=dict)
 
     def convert(self, draws: Float) -> Float:

@@ -77,14 +77,16 @@ def initial_points(
         return None
     check_inits(inits, chains)
     if isinstance(inits, np.ndarray):
-        return _points(inits, chains, bound.n_params)
+        if inits.shape not in ((bound.n_params,), (chains, bound.n_params)):
+            raise OptionError(
+                f"inits is an array of shape {inits.shape}, expected numbers of shape "
+                f"({bound.n_params},) or ({chains}, {bound.n_params}): unconstrained points"
+            )
+        return np.array(np.broadcast_to(inits, (chains, bound.n_params)), dtype=np.float64)
     each = inits if isinstance(inits, list | tuple) else [inits] * chains
-    return np.stack(
-        [
-            _start(bound, one, np.random.default_rng([seed, chain, 17]), others)
-            for chain, one in enumerate(each)
-        ]
-    )
+    streams = (np.random.default_rng([seed, chain, 17]) for chain in range(len(each)))
+    starts = [_start(bound, *one, others) for one in zip(each, streams, strict=True)]
+    return np.stack(starts)
 
 
 def recorded_inits(inits: Any) -> Any:
@@ -105,15 +107,6 @@ def _numbers(name: str, value: Any) -> Float:
         if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
             raise TypeError
         return array.astype(np.float64)
-
-
-def _points(inits: np.ndarray, chains: int, count: int) -> Float:
-    if inits.shape not in ((count,), (chains, count)):
-        raise OptionError(
-            f"inits is an array of shape {inits.shape}, expected numbers of shape ({count},) or "
-            f"({chains}, {count}): unconstrained points"
-        )
-    return np.array(np.broadcast_to(inits, (chains, count)), dtype=np.float64)
 
 
 def _start(bound: BoundModel, one: Any, rng: np.random.Generator, others: Collection[str]) -> Float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines.base import Float
-from stancoreset.errors import DataError
+from stancoreset.errors import DataError, EngineError
 
 _DOTTED = str.maketrans("[,", "..", "]")
 
@@ -87,6 +87,16 @@ class Layout:
         if 2 * sum(self.columns[name].size for name in views) < len(self.names):
             found |= {name: found[name].copy() for name in views}
         return found
+
+    def chosen(self, names: tuple[str, ...] | None, program: str) -> tuple[str, ...]:
+        """These generated quantities of a program, or all; raise for one that it lacks."""
+        for name in names or ():
+            if name not in self.shapes:
+                raise EngineError(
+                    f"'{program}' has no generated quantity {name}; "
+                    f"it has {', '.join(self.shapes) or 'none'}"
+                )
+        return tuple(self.shapes) if names is None else names
 
     def join(self, values: Mapping[str, Float]) -> Float:
         """Join variables by name, each (S, *shape), to rows of columns (S, C)."""

@@ -65,29 +65,12 @@ def inverse_metric(draws: Float, gradients: Float | None = None) -> Float:
     sd(θ_j) / sd(g_j), is the identity. To both C/(S + 1) · S the identity is added, divided by
     S + 1.
 
-    Parameters
-    ----------
-    draws : ndarray, shape (S, P)
-        Unconstrained draws near the posterior.
-    gradients : ndarray, shape (S, P), optional
-        Draws without a finite gradient are left out; if fewer than two remain, no gradients are
-        used.
+    Draws and gradients are (S, P). Draws without a finite gradient are left out; if fewer than two
+    remain, no gradients are used. The metric is dense, (P, P), for at most `DENSE_PARAMETERS`
+    parameters, with `DENSE_DRAWS` draws for each, or with gradients at half a draw for each; else
+    (P,). Where draws or gradients are so far apart that numbers overflow, it is not finite. An
+    EngineError is raised if there are fewer than two draws, or some are not finite.
 
-    Returns
-    -------
-    ndarray, shape (P, P) or (P,)
-        Dense for at most `DENSE_PARAMETERS` parameters, with `DENSE_DRAWS` draws for each, or
-        with gradients at half a draw for each.
-
-    Where draws or gradients are so far apart that numbers overflow, it is not finite.
-
-    Raises
-    ------
-    EngineError
-        If there are fewer than two draws, or some are not finite.
-
-    Examples
-    --------
     >>> inverse_metric(np.array([[0.0], [2.0], [4.0], [6.0], [8.0]])).round(3)
     array([[5.005]])
     >>> inverse_metric(np.array([[0.0], [2.0], [4.0]])).round(3)
@@ -161,15 +144,8 @@ def score_divergence(draws: Float, gradients: Float) -> Float:
 
     It is ‖Σ^½ (g_s − ḡ) + Σ^-½ (θ_s − θ̄)‖² with the Σ of `inverse_metric`: zero for a Gaussian
     whose Σ is exact, and large where one metric does not suit all of a density, as in a funnel.
-    It is infinite where a gradient is.
+    It is infinite where a gradient is. `draws` and `gradients` are (S, P).
 
-    Parameters
-    ----------
-    draws, gradients : ndarray, shape (S, P)
-        As for `inverse_metric`.
-
-    Examples
-    --------
     >>> draws = np.random.default_rng(0).normal(size=(100, 2))
     >>> bool(score_divergence(draws, -draws).max() < 1e-12)
     True
@@ -237,21 +213,9 @@ def _power(matrix: Float, exponent: float) -> Float:
 def checked_metric(inv_metric: Any, metric: str | None, n_params: int) -> Float | None:
     """The inverse metric in the shape of a kind of metric; None for the unit metric.
 
-    Parameters
-    ----------
-    inv_metric : array, shape (P,) or (P, P), or None
-    metric : {"diag_e", "dense_e", "unit_e"}
-        For ``"diag_e"`` a matrix gives its diagonal.
-    n_params : int
-        P.
+    It is given as (P,) or (P, P), of which ``"diag_e"`` takes the diagonal. An EngineError is
+    raised if the shape is another one, or a number is not finite.
 
-    Raises
-    ------
-    EngineError
-        If the shape is another one, or a number is not finite.
-
-    Examples
-    --------
     >>> checked_metric([2.0, 3.0], "dense_e", 2)
     array([[2., 0.],
            [0., 3.]])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from stancoreset.checks import check_choice, check_whole
 from stancoreset.engines.base import Capabilities, Engine
 from stancoreset.errors import BrokenEngineError, EngineNotFoundError
 from stancoreset.parallel import available_cores
+
+if TYPE_CHECKING:
+    from stancoreset.engines.cmdstan import CmdStanEngine
+    from stancoreset.engines.stanli import StanliEngine
 
 #: The names of engines; ``"auto"`` is whichever is installed.
 EngineName: TypeAlias = Literal["auto", "cmdstan", "stanli"]
@@ -47,14 +51,8 @@ def resolve_engine(engine: EngineName | Engine = "auto", threads: int | None = N
             check_choice("engine", engine, ENGINES, besides=" or an Engine")
         return engine
     check_choice("engine", engine, ENGINES, besides=" or an Engine")
-    if engine == "cmdstan":
-        from stancoreset.engines.cmdstan import CmdStanEngine
-
-        return CmdStanEngine(threads=threads or available_cores())
-    if engine == "stanli":
-        from stancoreset.engines.stanli import StanliEngine
-
-        return StanliEngine(threads=threads or available_cores())
+    if engine != "auto":
+        return _class_of(engine)(threads=threads or available_cores())
     try:
         return resolve_engine("cmdstan", threads)
     except BrokenEngineError as error:
@@ -73,10 +71,15 @@ def capabilities_of(engine: Literal["cmdstan", "stanli"]) -> Capabilities:
     >>> capabilities_of("cmdstan").in_process
     False
     """
+    return _class_of(engine).capabilities
+
+
+def _class_of(engine: Literal["cmdstan", "stanli"]) -> type[CmdStanEngine | StanliEngine]:
+    """The class of an engine, imported when it is needed."""
     if engine == "cmdstan":
         from stancoreset.engines.cmdstan import CmdStanEngine
 
-        return CmdStanEngine.capabilities
+        return CmdStanEngine
     from stancoreset.engines.stanli import StanliEngine
 
-    return StanliEngine.capabilities
+    return StanliEngine

@@ -13,8 +13,8 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,6 @@ from stancoreset.engines.chain_csv import Chain
 from stancoreset.engines.climbing import mode_of
 from stancoreset.engines.layout import Layout
 from stancoreset.engines.nuts import NUTS
-from stancoreset.engines.stanli_csv import chain_files
-from stancoreset.engines.stanli_data import without_unread_data
-from stancoreset.engines.stanli_elements import with_rows_first
-from stancoreset.engines.stanli_functions import with_functions
-from stancoreset.engines.stanli_locals import with_locals_apart
 from stancoreset.engines.stanli_notes import (
     hear_notes,
     interpreted_statement,
@@ -45,7 +40,8 @@ from stancoreset.engines.stanli_notes import (
     notes_of,
     without_notes,
 )
-from stancoreset.engines.stanli_pieces import Piece, Pieces, gathered
+from stancoreset.engines.stanli_pieces import Piece, Pieces, chain_files, gathered
+from stancoreset.engines.stanli_programs import for_stanli
 from stancoreset.engines.stanli_threads import in_loading_thread, load
 from stancoreset.errors import (
     CompileError,
@@ -137,40 +133,26 @@ _LACKING = {
 }
 
 
-def _lacking(said: str) -> str:
-    """What stanli lacks, as Stan calls it, in place of what stanli says."""
-    if "too deep" in said:
-        said = re.sub("^stanli compile: ", "", said)
-        return (
-            f"functions call themselves, or one another, too many times for it ({said}): a loop "
-            "has no such limit"
-        )
-    known = [ours for word, ours in _LACKING.items() if word in said]
-    return f"{_version()} has no {known[0]}" if known else said
-
-
 def _version() -> str:
     import stanli
 
     return f"stanli {stanli.__version__}"
 
 
-def _mir(code: str) -> str:
-    import stanli
-
-    return str(stanli.stan_to_mir(with_locals_apart(with_rows_first(with_functions(code)))))
-
-
 @functools.lru_cache(maxsize=64)
 def _translate(code: str) -> tuple[str, frozenset[str]]:
     """A program in stanli's own format, and the data that it does not read."""
-    said = ""
-    # What is wrong with a program, stanli says of the text as it is.
-    for text, unread in (without_unread_data(code), (code, frozenset[str]())):
-        try:
-            return _mir(text), unread
-        except RuntimeError as error:
-            said = str(error)
+    import stanli
+
+    text, unread = for_stanli(code)
+    try:
+        return str(stanli.stan_to_mir(text)), unread
+    except RuntimeError as error:
+        said = str(error)
+    try:  # what is wrong with a program, stanli says of the text as it is
+        stanli.stan_to_mir(code)
+    except RuntimeError as error:
+        said = str(error)
     raise CompileError(f"the Stan program does not compile:\n{said}")
 
 
@@ -203,7 +185,8 @@ def _in_order(names: list[str], code: str) -> tuple[str, ...]:
     split = [name.split(".") for name in names]
     if max(map(len, split), default=0) < 3:
         return tuple(names)
-    ranks, first = _array_ranks(code), {name: k for k, (name, *_) in reversed([*enumerate(split)])}
+    ranks = {d.name: len(d.size.array) for d in StanProgram.from_code(code).parameters}
+    first = {name: k for k, (name, *_) in reversed([*enumerate(split)])}
 
     def place(parts: list[str]) -> tuple[int, list[int]]:
         name, *index = parts
@@ -215,20 +198,22 @@ def _in_order(names: list[str], code: str) -> tuple[str, ...]:
     return tuple(".".join(parts) for parts in sorted(split, key=place))
 
 
-@lru_cache(maxsize=16)
-def _array_ranks(code: str) -> dict[str, int]:
-    """Numbers of array dimensions of a program's parameters."""
-    return {d.name: len(d.size.array) for d in StanProgram.from_code(code).parameters}
-
-
 def _refused(name: str, error: Exception) -> StancoresetError:
     """An error about the data, or about what stanli itself cannot do."""
-    if _UNABLE.search(str(error)):
+    said = str(error)
+    if _UNABLE.search(said):
+        known = [ours for word, ours in _LACKING.items() if word in said]
+        if "too deep" in said:
+            said = (
+                "functions call themselves, or one another, too many times for it "
+                f"({said.removeprefix('stanli compile: ')}): a loop has no such limit"
+            )
+        elif known:
+            said = f"{_version()} has no {known[0]}"
         return EngineError(
-            f"stanli cannot run '{name}': {_lacking(str(error))}; use CmdStan for this program "
-            '(engine="cmdstan")'
+            f"stanli cannot run '{name}': {said}; use CmdStan for this program (engine=\"cmdstan\")"
         )
-    said = re.sub(r"stanli (MIR check|compile|prepare_data): ", "", str(error))
+    said = re.sub(r"stanli (MIR check|compile|prepare_data): ", "", said)
     return DataError(
         f"Stan refuses the data of the program '{name}': {said}; compare the data with its "
         "blocks data and transformed data"
@@ -365,15 +350,9 @@ class StanliBound(Closing):
     ) -> dict[str, Float]:
         """See `BoundModel.generated`."""
         layout, skip = self._generated_columns
-        names = tuple(layout.shapes) if names is None else names
+        names = layout.chosen(names, self._compiled.name)
         if not names:
             return {}
-        missing = [name for name in names if name not in layout.shapes]
-        if missing:
-            raise EngineError(
-                f"'{self._compiled.name}' has no generated quantity {missing[0]}; "
-                f"it has {', '.join(layout.shapes) or 'none'}"
-            )
         keep = np.concatenate([layout.columns[name].ravel() for name in names]) + skip
         rows = as_points(draws, self.n_params, self._compiled.name)
         out = np.empty((len(rows), len(keep)))
@@ -383,10 +362,7 @@ class StanliBound(Closing):
         def one(index: int) -> None:
             try:
                 values = self._model.param_constrain(
-                    rows[index],
-                    include_tp=True,
-                    include_gq=True,
-                    rng=streams[index],
+                    rows[index], include_tp=True, include_gq=True, rng=streams[index]
                 )
             except RuntimeError as error:
                 raise EngineError(
@@ -397,10 +373,9 @@ class StanliBound(Closing):
         map_rows(one, np.arange(len(rows)), self._threads)
         result, start = {}, 0
         for name in names:
-            size = layout.columns[name].size
-            shape = layout.shapes[name]
-            result[name] = out[:, start : start + size].reshape(len(rows), *shape)
-            start += size
+            stop = start + layout.columns[name].size
+            result[name] = out[:, start:stop].reshape(len(rows), *layout.shapes[name])
+            start = stop
         return result
 
     def log_lik(self, draws: Float) -> Float:
@@ -419,20 +394,14 @@ class StanliBound(Closing):
         if count > 1 and count * self.n_params >= _MANY:
             some = {n: np.asarray(values[n])[-1:] for n in shapes if n in values}
             last = self._layout.join(some)
-            found = self._unconstrained_at_once(values)
-            # The last draw says whether they are stanli's coordinates.
-            if found is not None and np.allclose(found[-1], self._unconstrained(last)[0]):
-                return found
+            # A type without closed formulas is refused; stanli's own message says more.
+            with suppress(StancoresetError):
+                program = StanProgram.from_code(self._compiled.code)
+                found = Transforms.from_program(program, self._data).unconstrain(values)
+                # The last draw says whether they are stanli's coordinates.
+                if np.allclose(found[-1], self._unconstrained(last)[0]):
+                    return found
         return self._unconstrained(self._layout.join(values))
-
-    def _unconstrained_at_once(self, values: Mapping[str, Float]) -> Float | None:
-        """Unconstrain values by closed formulas, (S, P); None if a type of the program has none."""
-        try:
-            program = StanProgram.from_code(self._compiled.code)
-            transforms = Transforms.from_program(program, self._data)
-            return transforms.unconstrain(values)
-        except StancoresetError:  # stanli's own message says more
-            return None
 
     def _unconstrained(self, rows: Float) -> Float:
         try:
@@ -440,14 +409,6 @@ class StanliBound(Closing):
         except RuntimeError as error:
             raise DataError(f"a draw lies outside the parameters' support: {error}") from None
         return np.array(found, dtype=np.float64).reshape(-1, self.n_params)
-
-    def _sampler(self) -> Any:
-        import stanli
-
-        # Stan's constructor takes its own copy of the data; it is made only for fitting.
-        with without_notes():
-            text = self._compiled.json(self._data)
-            return stanli.Model(mir=self._compiled.mir, data=text, seed=self._seed)
 
     def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
         """See `BoundModel.mode`.
@@ -469,12 +430,19 @@ class StanliBound(Closing):
         **options: Any,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
+        import stanli
+
         nuts = NUTS.of(options).completed(inv_metric)
         nuts.require_capabilities("stanli", StanliEngine.capabilities)
         started, settings = time.perf_counter(), {**nuts.settings(), "seed": seed}
         names = self._names(self._model.param_names(include_tp=True, include_gq=True))
         stored = nuts.apart if output_dir is None else int(nuts.thin)
-        pieces = Pieces(self._sampler(), nuts, self._compiled.code, len(names), stored)
+        # stanli's constructor takes its own copy of the data; it is made only for fitting.
+        text = self._compiled.json(self._data)
+        with without_notes():
+            model = stanli.Model(mir=self._compiled.mir, data=text, seed=self._seed)
+        del text
+        pieces = Pieces(model, nuts, self._compiled.code, len(names), stored)
         about = Chain(
             model=self._compiled.name,
             engine=_version(),

@@ -13,44 +13,45 @@ piece but the first has these.
 
 from __future__ import annotations
 
+import io
 import re
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines.base import Float, SampleResult, Unconstrain
-from stancoreset.engines.layout import Layout
+from stancoreset.engines.base import SAMPLER_STATS, Float, SampleResult, Unconstrain
+from stancoreset.engines.chain_csv import Chain, ChainFile
+from stancoreset.engines.layout import Layout, dotted
 from stancoreset.engines.metric import checked_metric
 from stancoreset.engines.nuts import NUTS
-from stancoreset.engines.stanli_progress import heard
 from stancoreset.engines.stanli_threads import in_loading_thread
+from stancoreset.files import atomic_path, make_folder
 from stancoreset.limits import KEPT
 
 # Number of values of all draws beyond which chains run in pieces (160 MB), and of a piece at most.
 _MANY, _AT_ONCE = KEPT, KEPT // 2
+# A line by which stanli tells how far a chain is.
+_PROGRESS = re.compile(r"Chain \[(\d+)\] Iteration:\s+(\d+) / ")
 # Random numbers in transformed data, which stanli draws again for every seed.
 _RANDOM_DATA = re.compile(r"\btransformed\s+data\b.*?_rng\s*\(.*?\bparameters\b", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive draws of all chains.
+    """Consecutive draws of all chains."""
 
-    Attributes
-    ----------
-    fit : stanli.Fit
-        Its draws, every `apart`-th transition.
-    warmed : int
-        Number of its first draws that are of warm-up.
-    apart : int
-    """
-
-    fit: Any
-    warmed: int
-    apart: int
+    fit: Any  # its draws, every `apart`-th transition
+    warmed: int  # number of its first draws that are of warm-up
+    apart: int  # number of transitions from a draw to the next
 
     @property
     def inv_metric(self) -> Float | None:
@@ -75,25 +76,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A run of NUTS.
-
-    Attributes
-    ----------
-    model : stanli.Model
-    nuts : NUTS
-        Completed.
-    code : str
-    columns : int
-        Number of columns of the draws.
-    stored : int
-        Number of transitions from a draw that memory or files keep to the next.
-    """
+    """A run of NUTS."""
 
     model: Any
-    nuts: NUTS
+    nuts: NUTS  # completed
     code: str
-    columns: int
-    stored: int
+    columns: int  # number of columns of the draws
+    stored: int  # number of transitions from a draw that memory or files keep to the next
 
     @property
     def lengths(self) -> list[int]:
@@ -131,8 +120,11 @@ class Pieces:
             chains, parallel = max(2, chains), max(2, parallel)
 
         def sampled(before: int, **options: Any) -> Any:
-            later = None if on_iteration is None else _shifted(on_iteration, before)
-            with heard(later, nuts.show_console) as speaks:
+            def later(chain: int, iteration: int) -> None:
+                if on_iteration is not None:
+                    on_iteration(chain, before + iteration)
+
+            with heard(on_iteration and later, nuts.show_console) as speaks:
                 return self.model.sample(
                     chains=chains,
                     thin=apart,
@@ -177,13 +169,6 @@ class Pieces:
             fit.sampler_stats[:, :, step_size] = sizes[:, None]
             yield Piece(_first(fit, nuts.chains), 0, apart)
             start += length
-
-
-def _shifted(
-    on_iteration: Callable[[int, int], object], before: int
-) -> Callable[[int, int], object]:
-    """The callback of a piece that `before` transitions precede."""
-    return lambda chain, iteration: on_iteration(chain, before + iteration)
 
 
 def _first(fit: Any, chains: int) -> Any:
@@ -250,3 +235,90 @@ def _empty_like(piece: SampleResult, draws: int) -> SampleResult:
         warmup_variables={name: value.copy() for name, value in piece.warmup_variables.items()},
         native=None,
     )
+
+
+# What chains write ----------------------------------------------------------------------
+
+
+@contextmanager
+def chain_files(output_dir: str | None, about: Chain) -> Iterator[Callable[[Piece], None]]:
+    """Yield what writes a piece's draws to files, which appear when the block succeeds.
+
+    `about` is what all chains have in common; without `output_dir` nothing is written.
+    """
+    if output_dir is None:
+        yield lambda piece: None
+        return
+    folder = make_folder("output_dir", Path(output_dir))
+    stem = f"{about.model}-{datetime.now():%Y%m%d%H%M%S%f}"
+    started = time.perf_counter()
+    files: list[ChainFile] = []
+
+    def opened(piece: Piece, chain: int) -> ChainFile:
+        path = stack.enter_context(atomic_path(folder / f"{stem}_{chain + 1}.csv"))
+        stream = stack.enter_context(path.open("w", encoding="utf-8"))
+        own = replace(
+            about,
+            number=chain + 1,
+            save_warmup=piece.warmed > 0,
+            step_size=float(piece.fit.step_size[chain]),
+            inv_metric=None if piece.inv_metric is None else piece.inv_metric[chain],
+        )
+        return ChainFile(stream, own, [dotted(name) for name in piece.fit.names])
+
+    def add(piece: Piece) -> None:
+        draws, stats, kept = piece.every(about.thin)
+        first = not files
+        if first:
+            files.extend(opened(piece, chain) for chain in range(len(draws)))
+        warmed = draws.shape[1] - kept
+        for chain, file in enumerate(files):
+            own = {SAMPLER_STATS[name]: value[chain] for name, value in stats.items()}
+            if first:
+                file.add({n: v[:warmed] for n, v in own.items()}, draws[chain, :warmed])
+                file.adapted()
+            file.add({n: v[warmed:] for n, v in own.items()}, draws[chain, warmed:])
+
+    with ExitStack() as stack:
+        yield add
+        for file in files:
+            file.finish(time.perf_counter() - started)
+
+
+@contextmanager
+def heard(on_iteration: Callable[[int, int], object] | None, show_console: bool) -> Iterator[bool]:
+    """Read stanli's output while the block runs; yield whether stanli should print.
+
+    Standard output belongs to the whole process: it is captured only in the main thread, and the
+    output of others is passed on.
+    """
+    if show_console or on_iteration is None:
+        yield show_console
+    elif threading.current_thread() is not threading.main_thread():
+        yield False
+    else:
+        with redirect_stdout(_Listener(on_iteration, sys.stdout)):
+            yield True
+
+
+class _Listener(io.TextIOBase):
+    """Passes on all output except stanli's, which comes from the main and its chains' threads."""
+
+    def __init__(self, on_iteration: Callable[[int, int], object], out: TextIO) -> None:
+        self._on_iteration = on_iteration
+        self._out = out
+        self._line = threading.local()
+
+    def write(self, text: str) -> int:
+        found = _PROGRESS.match(text)
+        if found:
+            self._on_iteration(int(found[1]) - 1, int(found[2]))
+        elif threading.current_thread() is not threading.main_thread() and not (
+            text == "\n" and getattr(self._line, "was_progress", False)
+        ):
+            self._out.write(text)
+        self._line.was_progress = found is not None  # print writes line ends separately
+        return len(text)
+
+    def flush(self) -> None:
+        self._out.flush()

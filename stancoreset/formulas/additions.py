@@ -136,9 +136,9 @@ def _numbers(addition: Addition, values: Any) -> NDArray[np.float64]:
         raise DataError(
             f"{text} is {next(iter(values))!r} in its first row; expected numbers"
         ) from None
-    _require(text, numbers, np.isfinite(numbers) & (numbers >= 0), "finite numbers, at least 0")
+    require_rows(text, numbers, np.isfinite(numbers) & (numbers >= 0), "finite numbers, at least 0")
     if addition.name == "trials":
-        _require(text, numbers, numbers % 1 == 0, "whole numbers of trials")
+        require_rows(text, numbers, numbers % 1 == 0, "whole numbers of trials")
     elif not np.any(numbers):
         raise DataError(f"{text} is 0 in every row; expected positive weights")
     return numbers
@@ -165,13 +165,14 @@ def _censoring(
     if given is None:
         raise DataError(f"{text}: the rows lack {addition.arguments[1]}")
     upper = np.where(interval, np.asarray(given, dtype=np.float64), 0.0)
-    _require(
+    require_rows(
         text, upper, np.isfinite(upper), "finite upper limits where the outcome is an interval"
     )
     return {"censored": censored, "upper": upper}
 
 
-def _require(text: str, values: NDArray[Any], allowed: NDArray[Any], expected: str) -> None:
+def require_rows(text: str, values: NDArray[Any], allowed: NDArray[Any], expected: str) -> None:
+    """Raise unless all values are allowed; the message counts the rows in which they are not."""
     if not np.all(allowed):
         wrong = values[~allowed]
         raise DataError(

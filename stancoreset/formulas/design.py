@@ -33,85 +33,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The left side of a formula.
-
-    Attributes
-    ----------
-    name : str
-    values : ndarray, shape (N,)
-        Numbers, or the number of each row's level, counted from zero.
-    levels : tuple
-        Of a categorical outcome, in order.
-    beside : Additions
-        Weights, trials and censoring; trials also of ``prop(successes, trials)``.
-    """
+    """The left side of a formula."""
 
     name: str
-    values: NDArray[Any]
-    levels: tuple[Any, ...] = ()
+    values: NDArray[Any]  # (N,): numbers, or the number of each row's level, counted from zero
+    levels: tuple[Any, ...] = ()  # of a categorical outcome, in order
+    # Weights, trials and censoring; trials also of ``prop(successes, trials)``.
     beside: Additions = field(default_factory=Additions)
-
-    @property
-    def trials(self) -> NDArray[Any] | None:
-        """Numbers of trials, (N,)."""
-        return self.beside.trials
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Effects that differ between the levels of a factor: one bar of a formula.
+    """Effects that differ between the levels of a factor: one bar of a formula."""
 
-    Attributes
-    ----------
-    factor : str
-        As it is written: ``carrier``, ``carrier:month``.
-    levels : list
-    index : ndarray, shape (N,)
-        Each row's level, counted from one.
-    effects : tuple of str
-        Names of the M effects.
-    values : tuple of ndarray or None
-        What each effect is multiplied by, (N,); None means one.
-    correlated : bool
-    terms : tuple
-        The effects as formulae's terms, which remember how they were coded.
-    """
-
-    factor: str
+    factor: str  # as it is written: ``carrier``, ``carrier:month``
     levels: list[Any]
-    index: NDArray[np.int64]
-    effects: tuple[str, ...]
+    index: NDArray[np.int64]  # (N,): each row's level, counted from one
+    effects: tuple[str, ...]  # names of the M effects
+    # What each effect is multiplied by, (N,); None means one.
     values: tuple[NDArray[np.float64] | None, ...]
     correlated: bool
+    # The effects as formulae's terms, which remember how they were coded.
     terms: tuple[Any, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """The arrays that a formula makes of a table of N rows.
-
-    Attributes
-    ----------
-    rows : int
-    outcome : Outcome
-    intercept : bool
-    matrix : ndarray, shape (N, K)
-        The predictors, without the intercept.
-    labels : tuple of str
-        Their names, by formulae: ``distance``, ``carrier[AS]``, ``bs(hour, df=4)[0]``.
-    offset : ndarray, shape (N,), optional
-    groups : tuple of Groups
-    terms : tuple
-        The predictors as formulae's terms, which remember how they were coded.
-    """
+    """The arrays that a formula makes of a table of N rows."""
 
     rows: int
     outcome: Outcome
     intercept: bool
-    matrix: NDArray[np.float64]
+    matrix: NDArray[np.float64]  # the predictors, without the intercept, (N, K)
+    # Their names, by formulae: ``distance``, ``carrier[AS]``, ``bs(hour, df=4)[0]``.
     labels: tuple[str, ...]
-    offset: NDArray[np.float64] | None
+    offset: NDArray[np.float64] | None  # (N,)
     groups: tuple[Groups, ...]
+    # The predictors as formulae's terms, which remember how they were coded.
     terms: tuple[Any, ...] = field(default=(), repr=False)
 
 
@@ -128,12 +86,8 @@ def like_design(formula: Formula, design: Design, frame: pd.DataFrame) -> Design
     """Evaluate the formula of a design on other rows, coded as the design's.
 
     Means of ``scale``, knots of ``bs`` and levels are those of the design. The outcome is that of
-    the table, or empty if the table lacks it, or has it as levels; it is then not censored.
-
-    Raises
-    ------
-    DataError
-        If a level is new.
+    the table, or empty if the table lacks it, or has it as levels; it is then not censored. A
+    DataError is raised if a level is new.
     """
     with evaluating(formula.text), np.errstate(all="ignore"):
         try:
@@ -242,14 +196,14 @@ def _finite(what: str, values: Any) -> NDArray[np.float64]:
 
 def _outcome(formula: Formula, frame: pd.DataFrame) -> Outcome:
     found, beside = _left_side(formula, frame), _beside(formula, frame)
-    if found.trials is None:
+    if found.beside.trials is None:
         return replace(found, beside=beside)
     if beside.trials is not None:
         raise OptionError(
             f"formula {formula.text!r} gives the number of trials twice, by prop and by trials; "
             "write y | trials(n), without prop"
         )
-    return replace(found, beside=replace(beside, trials=found.trials))
+    return replace(found, beside=replace(beside, trials=found.beside.trials))
 
 
 def _beside(formula: Formula, frame: pd.DataFrame) -> Additions:

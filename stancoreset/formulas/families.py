@@ -11,15 +11,16 @@ Densities are those of brms. With the linear predictor η, the mean of a positiv
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import listed
 from stancoreset.errors import DataError
+from stancoreset.formulas.additions import require_rows
 from stancoreset.formulas.design import Outcome
 
 #: Names of the families.
@@ -28,6 +29,25 @@ FamilyName: TypeAlias = Literal[
     "negbinomial", "zero_inflated_poisson", "zero_inflated_negbinomial", "hurdle_poisson",
     "hurdle_negbinomial", "gamma", "weibull", "exponential", "beta", "cumulative",
 ]  # fmt: skip
+
+
+class Parameter(NamedTuple):
+    """A parameter's declaration in Stan, and its default prior."""
+
+    declared: str
+    prior: str
+
+
+_VAGUE = "gamma(0.01, 0.01)"
+#: Parameters of families; ``{scale}`` stands for the scale of the intercept's default prior.
+PARAMETERS = {
+    "sigma": Parameter("real<lower=0>", "student_t(3, 0, {scale})"),
+    "nu": Parameter("real<lower=1>", "gamma(2, 0.1)"),
+    "shape": Parameter("real<lower=0>", _VAGUE),
+    "phi": Parameter("real<lower=0>", _VAGUE),
+    "zi": Parameter("real<lower=0, upper=1>", "beta(1, 1)"),
+    "hu": Parameter("real<lower=0, upper=1>", "beta(1, 1)"),
+}
 
 
 @dataclass(frozen=True)
@@ -41,44 +61,21 @@ class Tails:
 
 @dataclass(frozen=True)
 class Family:
-    """A density of the outcome given the linear predictor ``mu``.
-
-    Attributes
-    ----------
-    title : str
-    link : {"identity", "log", "logit"}
-        The function of the mean that ``mu`` is; of the mean's logarithm, if `logarithmic`.
-    outcome : str
-        Declaration of the outcome ``Y`` in Stan.
-    density : str
-        What stands right of ``Y ~``.
-    read : callable
-        Checks an outcome; returns ``Y``.
-    parameters : mapping
-        Declarations of further parameters by name.
-    priors : mapping
-        Their defaults; ``{scale}`` stands for the scale of the intercept's default.
-    logarithmic : bool
-        Whether the outcome's logarithm is what the family speaks of.
-    function : str
-        Definition in Stan of a density of one row that Stan lacks.
-    tails : Tails, optional
-        Log probabilities of a row known by a limit, if not the density's ``lcdf`` and ``lccdf``.
-    primitive : bool
-        Whether Stan's primitive of that density, which takes predictors and coefficients, is used:
-        its gradient costs 17 to 35 % less. (Normal outcomes gain nothing by theirs.)
-    """
+    """A density of the outcome given the linear predictor ``mu``."""
 
     title: str
+    # The function of the mean that ``mu`` is; of the mean's logarithm, if `logarithmic`.
     link: Literal["identity", "log", "logit"]
-    outcome: str
-    density: str
-    read: Callable[[Outcome], NDArray[Any]]
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    priors: Mapping[str, str] = field(default_factory=dict)
-    logarithmic: bool = False
-    function: str = ""
+    outcome: str  # declaration of the outcome ``Y`` in Stan
+    density: str  # what stands right of ``Y ~``
+    read: Callable[[Outcome], NDArray[Any]]  # checks an outcome; returns ``Y``
+    parameters: tuple[str, ...] = ()  # names of further parameters, which `PARAMETERS` declares
+    logarithmic: bool = False  # whether the outcome's logarithm is what the family speaks of
+    function: str = ""  # definition in Stan of a density of one row that Stan lacks
+    # Log probabilities of a row known by a limit, if not the density's ``lcdf`` and ``lccdf``.
     tails: Tails | None = None
+    # Whether Stan's primitive of that density, which takes predictors and coefficients, is used:
+    # its gradient costs 17 to 35 % less. (Normal outcomes gain nothing by theirs.)
     primitive: bool = False
 
     @property
@@ -131,7 +128,7 @@ class Family:
 
 
 def _numbers(outcome: Outcome) -> NDArray[np.float64]:
-    if outcome.trials is not None:
+    if outcome.beside.trials is not None:
         raise DataError(
             f"the outcome {outcome.name} has a number of trials, which only the families binomial "
             "and beta_binomial use: choose one of them, or leave the trials out"
@@ -147,12 +144,7 @@ def _numbers(outcome: Outcome) -> NDArray[np.float64]:
 
 
 def _require(outcome: Outcome, values: Any, allowed: Any, expected: str) -> None:
-    if not np.all(allowed):
-        wrong = values[~allowed]
-        raise DataError(
-            f"the outcome {outcome.name!r} is {wrong[0]:g} in {len(wrong):,} of "
-            f"{len(values):,} rows; expected {expected}"
-        )
+    require_rows(f"the outcome {outcome.name!r}", values, allowed, expected)
 
 
 def _positive(outcome: Outcome) -> NDArray[np.float64]:
@@ -190,12 +182,12 @@ def _two(outcome: Outcome) -> NDArray[np.int64]:
 
 
 def _successes(outcome: Outcome) -> NDArray[np.int64]:
-    if outcome.trials is None:
+    if outcome.beside.trials is None:
         raise DataError(
             f"the outcome {outcome.name!r} has no number of trials; write {outcome.name} | "
             f"trials(n), or prop({outcome.name}, n), where n is a column or a number"
         )
-    trials = np.asarray(outcome.trials)
+    trials = np.asarray(outcome.beside.trials)
     _require(outcome, trials, trials >= 0, "at least 0 trials")
     values = np.asarray(outcome.values, dtype=np.float64)
     _require(outcome, values, (values >= 0) & (values % 1 == 0), "whole numbers of successes")
@@ -213,17 +205,13 @@ def _ordered(outcome: Outcome) -> NDArray[np.int64]:
     return codes.astype(np.int64) + 1
 
 
-_SIGMA = {"sigma": "real<lower=0>"}
-_HALF_T = {"sigma": "student_t(3, 0, {scale})"}
-_SHAPE = {"shape": "real<lower=0>"}
-_VAGUE = "gamma(0.01, 0.01)"
 _COUNTS = "array[N] int<lower=0> Y"
-_PART = "real<lower=0, upper=1>"
+_REAL = "vector[N] Y"
+_ABOVE_ZERO = "vector<lower=0>[N] Y"
 
 
-def _with_zeros(kind: str, base: str, others: str = "") -> str:
+def _with_zeros(kind: str, share: str, base: str, others: str = "") -> str:
     """The density of counts of a family with zeros of their own."""
-    share = "zi" if kind == "zero_inflated" else "hu"
     given = f"eta{others.replace('real ', '')}"
     count = f"{base}_lpmf(y | {given})"
     zero = f"log({share})"
@@ -279,36 +267,38 @@ real student_t_above(real z, real nu) {
 )
 
 
+_ZEROS = (("zero_inflated", "zi", "Zero-inflated"), ("hurdle", "hu", "Hurdle"))
+_BASES = (
+    ("poisson", "Poisson", "poisson_log", ()),
+    ("negbinomial", "negative binomial", "neg_binomial_2_log", ("shape",)),
+)
 #: The families by name.
 FAMILIES: dict[str, Family] = {
     "gaussian": Family(
         "Gaussian",
         "identity",
-        "vector[N] Y",
+        _REAL,
         "normal(mu, sigma)",
         _numbers,
-        _SIGMA,
-        _HALF_T,
+        ("sigma",),
         tails=_normal_tails("y"),
     ),
     "student": Family(
         "Student-t",
         "identity",
-        "vector[N] Y",
+        _REAL,
         "student_t(nu, mu, sigma)",
         _numbers,
-        {**_SIGMA, "nu": "real<lower=1>"},
-        {**_HALF_T, "nu": "gamma(2, 0.1)"},
+        ("sigma", "nu"),
         tails=_STUDENT_TAILS,
     ),
     "lognormal": Family(
         "Log-normal",
         "identity",
-        "vector<lower=0>[N] Y",
+        _ABOVE_ZERO,
         "lognormal(mu, sigma)",
         _positive,
-        _SIGMA,
-        _HALF_T,
+        ("sigma",),
         logarithmic=True,
         tails=_normal_tails("log(y)"),
     ),
@@ -320,17 +310,14 @@ FAMILIES: dict[str, Family] = {
         _two,
         primitive=True,
     ),
-    "binomial": Family(
-        "Binomial", "logit", "array[N] int<lower=0> Y", "binomial_logit(trials, mu)", _successes
-    ),
+    "binomial": Family("Binomial", "logit", _COUNTS, "binomial_logit(trials, mu)", _successes),
     "beta_binomial": Family(
         "Beta-binomial",
         "logit",
         _COUNTS,
         "beta_binomial(trials, phi * inv_logit(mu), phi * inv_logit(-mu))",
         _successes,
-        {"phi": "real<lower=0>"},
-        {"phi": _VAGUE},
+        ("phi",),
     ),
     "poisson": Family("Poisson", "log", _COUNTS, "poisson_log(mu)", _counts, primitive=True),
     "negbinomial": Family(
@@ -339,8 +326,7 @@ FAMILIES: dict[str, Family] = {
         _COUNTS,
         "neg_binomial_2_log(mu, shape)",
         _counts,
-        _SHAPE,
-        {"shape": _VAGUE},
+        ("shape",),
         primitive=True,
     ),
     **{
@@ -348,51 +334,39 @@ FAMILIES: dict[str, Family] = {
             f"{title} {said}",
             "log",
             _COUNTS,
-            f"{kind}_{base}(mu{', shape' if shape else ''}, {share})",
+            f"{kind}_{base}({', '.join(('mu', *others, share))})",
             _counts,
-            {**shape, share: _PART},
-            {**dict.fromkeys(shape, _VAGUE), share: "beta(1, 1)"},
-            function=_with_zeros(kind, base, ", real shape" if shape else ""),
+            (*others, share),
+            function=_with_zeros(kind, share, base, "".join(f", real {x}" for x in others)),
         )
-        for kind, share, title in (
-            ("zero_inflated", "zi", "Zero-inflated"),
-            ("hurdle", "hu", "Hurdle"),
-        )
-        for name, said, base, shape in (
-            ("poisson", "Poisson", "poisson_log", {}),
-            ("negbinomial", "negative binomial", "neg_binomial_2_log", _SHAPE),
-        )
+        for kind, share, title in _ZEROS
+        for name, said, base, others in _BASES
     },
     "gamma": Family(
         "Gamma",
         "log",
-        "vector<lower=0>[N] Y",
+        _ABOVE_ZERO,
         "gamma(shape, shape * exp(-mu))",
         _positive,
-        _SHAPE,
-        {"shape": _VAGUE},
+        ("shape",),
         tails=_GAMMA_TAILS,
     ),
     "weibull": Family(
         "Weibull",
         "log",
-        "vector<lower=0>[N] Y",
+        _ABOVE_ZERO,
         "weibull(shape, exp(mu - lgamma(1 + 1 / shape)))",
         _positive,
-        _SHAPE,
-        {"shape": _VAGUE},
+        ("shape",),
     ),
-    "exponential": Family(
-        "Exponential", "log", "vector<lower=0>[N] Y", "exponential(exp(-mu))", _positive
-    ),
+    "exponential": Family("Exponential", "log", _ABOVE_ZERO, "exponential(exp(-mu))", _positive),
     "beta": Family(
         "Beta",
         "logit",
         "vector<lower=0, upper=1>[N] Y",
         "beta_proportion(inv_logit(mu), phi)",
         _between,
-        {"phi": "real<lower=0>"},
-        {"phi": _VAGUE},
+        ("phi",),
     ),
     "cumulative": Family(
         "Ordinal",

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from stancoreset.checks import near_misses, shown
 from stancoreset.errors import OptionError
 from stancoreset.formulas.design import Design
-from stancoreset.formulas.families import Family
+from stancoreset.formulas.families import PARAMETERS, Family
 
 #: The prior of a coefficient without one.
 FLAT = "flat"
@@ -49,7 +49,8 @@ def default_priors(
         found["b"] = FLAT
     if design.intercept:
         found["Intercept"] = f"student_t(3, {location:.15g}, {scale:g})"
-    found |= {name: text.format(scale=f"{scale:g}") for name, text in family.priors.items()}
+    for name in family.parameters:
+        found[name] = PARAMETERS[name].prior.format(scale=f"{scale:g}")
     for group, correlated in groups.items():
         found[f"sd_{group}"] = spread
         if correlated:
@@ -79,7 +80,8 @@ def with_given(
     """
     found = dict(defaults)
     asked = _checked(given)
-    for name, text in sorted(asked.items(), key=lambda entry: _narrowness(entry[0])):
+    # Keys that stand for several parameters come before those of one.
+    for name, text in sorted(asked.items(), key=lambda entry: entry[0] not in ("sd", "L", "b")):
         known = _parameters(name, defaults, labels)
         if not known:
             choices = [*defaults, *(c for c in ("sd", "L") if _parameters(c, defaults, ()))]
@@ -94,11 +96,6 @@ def with_given(
             )
         found |= dict.fromkeys(known, text)
     return found
-
-
-def _narrowness(name: str) -> int:
-    """Order of a prior's key: 0 if it stands for several parameters, 1 if for one."""
-    return 0 if name in ("sd", "L", "b") else 1
 
 
 def _parameters(name: str, defaults: Mapping[str, str], labels: tuple[str, ...]) -> tuple[str, ...]:

@@ -150,7 +150,7 @@ class Regression:
         trials = [beside[a.arguments[0]] for a in formula.additions if a.name == "trials"]
         needed |= set().union(*trials)
         optional = outcome.union(*beside.values()) - needed
-        if design.outcome.trials is not None and not trials:  # of prop(y, n)
+        if design.outcome.beside.trials is not None and not trials:  # of prop(y, n)
             optional -= outcome
         table = columns_of(frame, formula.variables, optional, formula.spared)
         found = like_design(formula, design, table)

@@ -74,26 +74,17 @@ class Formula:
         """Columns of which a row may lack a value: upper limits, which few outcomes have."""
         limits = {a.arguments[1] for a in self.additions if len(a.arguments) > 1}
         upper = {n for a in self.arguments if a.text in limits for n in a.variables}
-        others = (a for a in self.arguments if a.text not in limits)
-        return upper - {n for a in others for n in a.variables} - self.of_terms
-
-    @property
-    def of_terms(self) -> set[str]:
-        """Columns of the outcome, the predictors and the groups."""
+        others = {n for a in self.arguments if a.text not in limits for n in a.variables}
         groups = [term for bar in self.bars for term in (*bar.effects, bar.factor)]
         terms = (self.outcome, *self.common, *groups)
-        return set().union(*(getattr(term, "var_names", set()) for term in terms))
+        return upper.difference(others, *(getattr(term, "var_names", ()) for term in terms))
 
 
 def parse(text: str) -> Formula:
     """Parse a formula.
 
-    Raises
-    ------
-    OptionError
-        If it is no formula; the message quotes formulae.
-    DataError
-        If formulae is not installed.
+    An OptionError is raised if it is no formula, whose message quotes formulae; a DataError if
+    formulae is not installed.
     """
     check_text("formula", text, f"a formula such as {_EXAMPLE}")
     plain, additions = divided(text)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -24,27 +23,33 @@ if TYPE_CHECKING:
 TableSource: TypeAlias = "pd.DataFrame | ArrowTable | Mapping[str, Any] | str | os.PathLike[str]"
 
 
-def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
+def read_table(
+    source: TableSource, names: Sequence[str], optional: Set[str] = frozenset()
+) -> pd.DataFrame:
     """Read some columns of a table; an error names the first column that it lacks.
 
-    Parameters
-    ----------
-    source : pandas.DataFrame, table of Arrow, mapping, or path
-        A path is ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.json`` or ``.npz`` (with a
-        list for each column), or a folder of Parquet files.
-    names : sequence of str
+    Columns that are `optional` are left out where the table lacks them.
+
+    A path is a file in one of the formats of `stancoreset.stan.data.FORMATS`, of which JSON and
+    .npz have a list for each column, or a folder of Parquet files.
     """
     import pandas as pd
 
+    def found(columns: Iterable[Any], where: object) -> list[str]:
+        known = [str(column) for column in columns]
+        return _found(
+            [name for name in names if name in known or name not in optional], known, where
+        )
+
     if isinstance(source, pd.DataFrame):
-        return source[_found(names, source.columns, "the table")]
+        return source[found(source.columns, "the table")]
     if hasattr(source, "__arrow_c_stream__"):
         import pyarrow as pa
 
         table = pa.table(source)
-        return table.select(_found(names, table.column_names, "the table")).to_pandas()
+        return table.select(found(table.column_names, "the table")).to_pandas()
     if isinstance(source, Mapping):
-        return _of_columns(source, names, "the table")
+        return _of_columns(source, found(source, "the table"), "the table")
     if not isinstance(source, str | os.PathLike):
         raise DataError(
             f"frame is {shown(source)}, expected a DataFrame, or the path of {READABLE}"
@@ -52,18 +57,27 @@ def read_table(source: TableSource, names: Sequence[str]) -> pd.DataFrame:
     path = check_path("frame", source)
     if not path.exists():
         raise DataError(f"no such data file: {path}; {explain_absence(path)}")
-    if path.is_dir():
-        return _folder(path, names)
+    if path.is_dir():  # of Parquet files, whose names may hold further columns
+        with reading_table(path):
+            import pyarrow.parquet as pq
+
+            header = pq.ParquetDataset(path).schema.names
+            if not header:
+                raise DataError(
+                    f"{path} is a folder without Parquet files; name a file, {READABLE}"
+                )
+            return pd.read_parquet(path, columns=found(header, path))
     file = TableFile(path)
-    if not file.is_table:
-        return _of_columns(file.read(), names, str(path))
-    return cast("pd.DataFrame", file.read(_found(names, file.names(), str(path))))
+    if file.is_table:
+        return cast("pd.DataFrame", file.read(found(file.names(), path)))
+    values = file.read()
+    return _of_columns(values, found(values, path), path)
 
 
-def _of_columns(source: Mapping[str, Any], names: Sequence[str], where: str) -> pd.DataFrame:
+def _of_columns(source: Mapping[str, Any], names: Sequence[str], where: object) -> pd.DataFrame:
     import pandas as pd
 
-    columns = {name: source[name] for name in _found(names, source, where)}
+    columns = {name: source[name] for name in names}
     lengths = {name: np.shape(values)[:1] for name, values in columns.items()}
     if any(np.ndim(values) != 1 for values in columns.values()) or len({*lengths.values()}) > 1:
         sizes = ", ".join(f"{name} {(*length, 'one')[0]}" for name, length in lengths.items())
@@ -71,21 +85,8 @@ def _of_columns(source: Mapping[str, Any], names: Sequence[str], where: str) -> 
     return pd.DataFrame(columns)
 
 
-def _folder(path: Path, names: Sequence[str]) -> pd.DataFrame:
-    """All Parquet files of a folder, whose names may hold further columns, as pandas reads them."""
-    import pandas as pd
-
-    with reading_table(path):
-        import pyarrow.parquet as pq
-
-        header = pq.ParquetDataset(path).schema.names
-        if not header:
-            raise DataError(f"{path} is a folder without Parquet files; name a file, {READABLE}")
-        return pd.read_parquet(path, columns=_found(names, header, str(path)))
-
-
-def _found(names: Sequence[str], columns: Any, where: str) -> list[str]:
-    known = [str(column) for column in columns]
+def _found(names: list[str], known: list[str], where: object) -> list[str]:
+    """The names, if a table of these columns has each of them once."""
     for name in names:
         if name not in known:
             meant = near_misses(name, known)
@@ -93,7 +94,7 @@ def _found(names: Sequence[str], columns: Any, where: str) -> list[str]:
             raise DataError(f"{where} has no column {name!r}; {hint}")
         if known.count(name) > 1:
             raise DataError(f"{where} has more than one column {name!r}; rename the others")
-    return list(names)
+    return names
 
 
 def columns_of(
@@ -104,20 +105,12 @@ def columns_of(
 ) -> pd.DataFrame:
     """All rows of a table, in types that formulae knows, with the `optional` columns that it has.
 
-    Columns that are `spared` may lack values.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, or a row lacks a value of it.
+    Columns that are `spared` may lack values. A DataError is raised if another column is missing,
+    or a row lacks a value of it.
     """
     import pandas as pd
 
-    try:
-        frame = read_table(source, names)
-    except DataError:
-        absent = {name for name in optional if not _has(source, name)}
-        frame = read_table(source, [name for name in names if name not in absent])
+    frame = read_table(source, names, optional)
     if frame.empty:
         raise DataError("the table has no rows")
     for name in frame.columns.difference(list(spared), sort=False):
@@ -128,14 +121,6 @@ def columns_of(
                 f"{name!r}: leave the row out, or the whole column if it is the outcome"
             )
     return pd.DataFrame({name: _plain(str(name), frame[name]) for name in frame.columns})
-
-
-def _has(source: TableSource, name: str) -> bool:
-    try:
-        read_table(source, [name])
-    except DataError:
-        return False
-    return True
 
 
 def complete_rows(frame: pd.DataFrame, spared: Set[str] = frozenset()) -> tuple[pd.DataFrame, int]:

@@ -27,14 +27,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.stan.located import Located, located
-from stancoreset.stan.shifts import Shift, Shifted, Shifts, indexed, is_free, regression
-from stancoreset.stan.syntax import Names, bare, printer, substituted
+from stancoreset.stan.shifts import (
+    Shift,
+    Shifted,
+    Shifts,
+    indexed,
+    is_free,
+    regression,
+    where_asked,
+)
+from stancoreset.stan.syntax import Names, bare, name_of, printer, substituted
 from stancoreset.stan.syntax import nodes as n
 
 Float = NDArray[np.float64]
@@ -51,26 +59,13 @@ _NAMES = ("shift", "shift_rows", "shift_columns")
 
 @dataclass(frozen=True)
 class Effects:
-    """Raw effects and their factor.
+    """Raw effects and their factor."""
 
-    Attributes
-    ----------
-    name : str
-        The parameter z.
-    part : tuple of int
-        Which element of an array, from 1; empty for the whole parameter.
-    factor : Expr
-        s: a positive number or vector, or a lower triangular matrix.
-    base : str
-        Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``.
-    along : str
-        Whether a vector scales the ``"rows"`` or the ``"columns"`` of a matrix; empty otherwise.
-    """
-
-    name: str
-    part: tuple[int, ...]
-    factor: n.Expr
-    base: str
+    name: str  # the parameter z
+    part: tuple[int, ...]  # which element of an array, from 1; empty for the whole parameter
+    factor: n.Expr  # s: a positive number or vector, or a lower triangular matrix
+    base: str  # Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``
+    # Whether a vector scales the ``"rows"`` or the ``"columns"`` of a matrix; empty otherwise.
     along: str = ""
 
     @property
@@ -113,68 +108,50 @@ class Effects:
 
     def statements(self, exponent: n.Expr) -> tuple[n.Stmt, n.Stmt]:
         """Statements that compute z from c (which has z's name), and add the log Jacobian."""
-        z = indexed(self.name, self.part)
-        factor, kind = self.factor, self.factor.type.base
-        if kind == "matrix":
-            value: n.Expr = n.Call("mdivide_left_tri_low", (factor, z))
-            logs: n.Expr = n.Call("sum", (n.Call("log", (n.Call("diagonal", (factor,)),)),))
-            count: n.Expr = n.Call("cols", (z,)) if self.base == "matrix" else n.IntLit("1")
-        elif self.along:
-            inverse = n.Call("pow", (factor, n.Unary("-", exponent)))
-            if self.along == "rows":
-                value = n.Call("diag_pre_multiply", (inverse, z))
-                count = n.Call("cols", (z,))
-            else:
-                value = n.Call("diag_post_multiply", (z, inverse))
-                count = n.Call("rows", (z,))
-            logs = n.Call("sum", (n.Call("log", (factor,)),))
-        elif kind == "vector":
-            value, count = n.Binary(z, "./", n.Call("pow", (factor, exponent))), n.IntLit("1")
-            logs = n.Call("sum", (n.Call("log", (factor,)),))
-        else:
-            value = n.Binary(z, "/", n.Call("pow", (factor, exponent)))
-            count = n.Call("num_elements", (z,))
-            logs = n.Call("log", (factor,))
+        z, factor = indexed(self.name, self.part), self.factor
+        power, inverse = (n.call("pow", factor, e) for e in (exponent, n.Unary("-", exponent)))
+        count: n.Expr = n.ONE
+        logs = n.call("sum", n.call("log", factor))
+        match factor.type.base, self.along:
+            case "matrix", _:
+                value: n.Expr = n.call("mdivide_left_tri_low", factor, z)
+                count = n.call("cols", z) if self.base == "matrix" else n.ONE
+                logs = n.call("sum", n.call("log", n.call("diagonal", factor)))
+            case _, "rows":
+                value, count = n.call("diag_pre_multiply", inverse, z), n.call("cols", z)
+            case _, "columns":
+                value, count = n.call("diag_post_multiply", z, inverse), n.call("rows", z)
+            case "vector", _:
+                value = n.Binary(z, "./", power)
+            case _:
+                value, count = n.Binary(z, "/", power), n.call("num_elements", z)
+                logs = n.call("log", factor)
         less = n.TargetAdd(n.Binary(n.Binary(n.Unary("-", exponent), "*", count), "*", logs))
-        blocks = (n.Block((s,)) for s in (n.Assign(z, "=", value), less))
-        asked = n.Binary(exponent, ">", n.IntLit("0"))
-        back, jacobian = (n.If(asked, block) for block in blocks)
-        return back, jacobian
+        return where_asked(exponent, n.Assign(z, "=", value)), where_asked(exponent, less)
+
+
+Movable: TypeAlias = Effects | Located | Shifted
 
 
 @dataclass(frozen=True)
 class Centring:
-    """A program that moves effects, by exponents in its data.
-
-    Attributes
-    ----------
-    code : str
-    there : str
-        The program of the same data whose generated quantities are located effects as they are
-        moved, at its own parameters.
-    scaled : tuple of Effects
-    located : tuple of Located
-    others : tuple of Shifted
-        What can be moved: the last ones, vectors of parameters, by shifts alone.
-    asked : str
-        Name of the exponents in the data, one for each of `effects`.
-    names : mapping of str to str
-        The parameter that stands for each one whose effects can be moved.
-    shifts : tuple
-        All that there are: of scaled effects as they are centred, of others as they are.
-    """
+    """A program that moves effects, by exponents in its data."""
 
     code: str = field(repr=False)
+    # The program of the same data whose generated quantities are located effects as they are moved,
+    # at its own parameters.
     there: str = field(repr=False)
     scaled: tuple[Effects, ...]
     located: tuple[Located, ...]
+    # What can be moved: the last ones, vectors of parameters, by shifts alone.
     others: tuple[Shifted, ...]
-    asked: str
-    names: Mapping[str, str]
+    asked: str  # name of the exponents in the data, one for each of `effects`
+    names: Mapping[str, str]  # the parameter that stands for each one whose effects can be moved
+    # All that there are: of scaled effects as they are centred, of others as they are.
     shifts: tuple[Shift, ...] = ()
 
     @property
-    def effects(self) -> tuple[Effects | Located | Shifted, ...]:
+    def effects(self) -> tuple[Movable, ...]:
         """Effects that can be moved, in the order of their exponents."""
         return (*self.scaled, *self.located, *self.others)
 
@@ -252,7 +229,7 @@ def centring(program: n.Program) -> Centring | None:
     # Numbers shift all, and vectors that numbers shift all but one another.
     numbers = [d for d in free if d not in vectors]
     others = tuple(Shifted(d.name, (), "vector") for d in vectors if numbers)
-    effects: tuple[Effects | Located | Shifted, ...] = (*scaled, *around, *others)
+    effects: tuple[Movable, ...] = (*scaled, *around, *others)
     if not effects:
         return None
     names = Names(program)
@@ -349,11 +326,16 @@ def _of_product(product: n.Binary | n.Call, parameters: Mapping[str, n.Decl]) ->
 
 def _products(program: n.Program) -> Iterator[n.Binary | n.Call]:
     """All products of parameters, also those in functions that return one expression."""
-    functions = {f.name: f for f in program.functions if f.body is not None}
+    returned = {}  # what a function returns at once, with the names of its arguments
+    for function in program.functions:
+        match function.body:
+            case n.Block(body=(n.Return(value=n.Expression() as value),)):
+                returned[function.name] = value, [p.name for p in function.parameters]
     for node in n.find_all((*program.transformed_parameters, *program.model), n.Call, n.Binary):
         here: Iterable[n.Node] = (node,)
-        if isinstance(node, n.Call) and node.name in functions:
-            here = _returned(functions[node.name], node.args)
+        if isinstance(node, n.Call) and node.name in returned:
+            value, names = returned[node.name]
+            here = n.walk(substituted(value, dict(zip(names, node.args, strict=True))))
         for x in here:
             match x:
                 case n.Binary(op="*" | ".*"):
@@ -362,21 +344,12 @@ def _products(program: n.Program) -> Iterator[n.Binary | n.Call]:
                     yield x
 
 
-def _returned(function: n.FunDef, args: tuple[n.Expr, ...]) -> Iterator[n.Node]:
-    """Nodes of what a function returns at once, with the arguments of a call."""
-    body = function.body.body if isinstance(function.body, n.Block) else ()
-    if len(body) == 1 and isinstance(body[0], n.Return) and body[0].value is not None:
-        given = dict(zip((p.name for p in function.parameters), args, strict=True))
-        yield from n.walk(substituted(body[0].value, given))
-
-
 def _scaled(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) -> Effects | None:
     """A product's raw effects and factor, if they are such."""
     indices: tuple[n.Indexing, ...] = ()
     if isinstance(scaled, n.Index):
         indices, scaled = scaled.indices, scaled.base
-    name = scaled.name if isinstance(scaled, n.Var) else ""
-    decl = parameters.get(name)
+    decl = parameters.get(name_of(scaled))
     if decl is None or decl.constraint.kind != "none" or not _is_factor(factor, parameters):
         return None
     depth, kind = len(decl.size.array), _base(factor)
@@ -393,39 +366,34 @@ def _each(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) -> E
 
     Rows in place of columns likewise.
     """
-    match factor:
-        case n.Index(base=scales, indices=(n.Single(index=n.Var()) as k,)):
-            pass
-        case _:
-            return None
     match scaled:
-        case n.Call(name="col" | "row" as name, args=(whole, at)):
-            places = (n.All(), n.Single(at)) if name == "col" else (n.Single(at),)
-        case n.Index(base=whole, indices=places):
-            pass
-        case _:
-            return None
-    if k not in places or len(places) > 2:
-        return None
-    return _along(whole, scales, "rows" if places.index(k) == 0 else "columns", parameters)
+        case n.Call(name="col", args=(whole, at)):
+            scaled = n.Index(whole, (n.All(), n.Single(at)))
+        case n.Call(name="row", args=(whole, at)):
+            scaled = n.Index(whole, (n.Single(at),))
+    match scaled, factor:
+        case (
+            n.Index(base=whole, indices=places),
+            n.Index(base=scales, indices=(n.Single(index=n.Var()) as k,)),
+        ) if k in places and len(places) <= 2:
+            return _along(whole, scales, ("rows", "columns")[places.index(k)], parameters)
+    return None
 
 
 def _along(
     scaled: n.Expr, factor: n.Expr, along: str, parameters: Mapping[str, n.Decl]
 ) -> Effects | None:
     """The effects of a matrix whose rows or columns are scaled by a vector of as many numbers."""
-    match scaled, factor:
-        case n.Var(name=name), n.Var(name=scales) if {name, scales} <= parameters.keys():
-            matrix, vector = parameters[name], parameters[scales]
-        case _:
-            return None
+    matrix, vector = (parameters.get(name_of(e)) for e in (scaled, factor))
+    if matrix is None or vector is None:
+        return None
     plain = not matrix.size.array and matrix.size.base == "matrix"
     if not plain or matrix.constraint.kind != "none" or vector.size.base != "vector":
         return None
     size = matrix.size.sizes[0 if along == "rows" else 1]
     if not _is_factor(factor, parameters) or vector.size.sizes != (size,):
         return None
-    return Effects(name, (), factor, "matrix", along)
+    return Effects(matrix.name, (), factor, "matrix", along)
 
 
 def _is_factor(e: n.Expr, parameters: Mapping[str, n.Decl]) -> bool:

@@ -75,7 +75,11 @@ def observation_axes(data: Sequence[n.Decl], obs: str) -> dict[str, int]:
     """
     axes: dict[str, int] = {}
     for decl in data:
-        _refuse_tuples_of_rows(decl, obs)
+        if any(obs in names_in(item) for item in decl.size.items):
+            raise ProgramError(
+                f"data variable '{decl.name}' (line {decl.line}) is a tuple with members of size "
+                f"{obs}; declare its members as separate variables, which can be cut to rows"
+            )
         found = [axis for axis, size in enumerate(decl.size.dims) if name_of(bare(size)) == obs]
         computed = [s for s in decl.size.dims if has_size(s, obs) and name_of(bare(s)) != obs]
         if computed:
@@ -97,14 +101,6 @@ def observation_axes(data: Sequence[n.Decl], obs: str) -> dict[str, int]:
     return axes
 
 
-def _refuse_tuples_of_rows(decl: n.Decl, obs: str) -> None:
-    if any(obs in names_in(item) for item in decl.size.items):
-        raise ProgramError(
-            f"data variable '{decl.name}' (line {decl.line}) is a tuple with members of size "
-            f"{obs}; declare its members as separate variables, which can be cut to rows"
-        )
-
-
 # --- the rest of the contract ------------------------------------------------------------
 
 
@@ -115,10 +111,20 @@ def check_contract(tree: n.Program, obs: str, rows: Mapping[str, int]) -> None:
     N; a parameter per observation; support, transformed data or other data bounds computed from
     `rows`, which `observation_axes` gives.
     """
-    _require_used_weights(tree)
+    if not uses_weights(tree):
+        raise ProgramError(
+            f"`{WEIGHTS}` is declared but never used in the model block, so every row counts the "
+            f"same whatever its weight; write:\n{_WHAT_TO_WRITE}"
+        )
     _require_log_lik(tree, obs)
     for decl in tree.data:
-        _refuse_pointers(decl, obs)
+        if obs in names_in(decl.constraint):
+            raise ProgramError(
+                f"data variable {_at(decl)} is bounded by {obs}, the number of observations: if it "
+                "points at rows, it would point at others once rows are left out; give each row "
+                f"what it needs in variables of size {obs}, or drop the bound if it does not point "
+                "at rows"
+            )
     for decl in tree.parameters:
         _refuse_row_parameter(decl, obs, rows)
     _refuse_reductions(tree, obs, rows)
@@ -130,14 +136,6 @@ def uses_weights(tree: n.Program) -> bool:
     for block in (tree.transformed_data, tree.transformed_parameters):
         carriers |= derived(block, carriers)
     return any(carriers & names_in(statement) for statement in tree.model)
-
-
-def _require_used_weights(tree: n.Program) -> None:
-    if not uses_weights(tree):
-        raise ProgramError(
-            f"`{WEIGHTS}` is declared but never used in the model block, so every row counts the "
-            f"same whatever its weight; write:\n{_WHAT_TO_WRITE}"
-        )
 
 
 def _require_log_lik(tree: n.Program, obs: str) -> None:
@@ -152,15 +150,6 @@ def _require_log_lik(tree: n.Program, obs: str) -> None:
     one_per_row = decl.type.rank == 1 and decl.type.base in ("vector", "row_vector", "real")
     if not one_per_row or name_of(bare(decl.size.dims[0])) != obs:
         raise ProgramError(f"{_at(decl)} is not one number per row; {wanted}")
-
-
-def _refuse_pointers(decl: n.Decl, obs: str) -> None:
-    if obs in names_in(decl.constraint):
-        raise ProgramError(
-            f"data variable {_at(decl)} is bounded by {obs}, the number of observations: if it "
-            "points at rows, it would point at others once rows are left out; give each row what "
-            f"it needs in variables of size {obs}, or drop the bound if it does not point at rows"
-        )
 
 
 def _refuse_row_parameter(decl: n.Decl, obs: str, rows: Mapping[str, int]) -> None:

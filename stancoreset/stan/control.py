@@ -35,11 +35,16 @@ from stancoreset.stan.weighted import WeightedProgram
 
 Float = NDArray[np.float64]
 
-_STEMS = (
-    "size", "rank", "start", "centre", "gradient", "axes", "curvature", "width", "offset",
-    "diagonal", "psi", "bent", "log_lik", "seen", "values",
-    "shared_size", "pairs_size", "shared", "cross", "first", "second", "mixed",
-)  # fmt: skip
+# The term's data, in the order of their declarations.
+_DATA = {
+    "size": "int<lower=0>", "rank": "int<lower=0>", "start": "array[{count}] int",
+    "centre": "vector[{size}]", "gradient": "vector[{size}]", "axes": "matrix[{rank}, {size}]",
+    "curvature": "vector[{rank}]", "width": "vector[{rank}]", "offset": "vector[{rank}]",
+    "diagonal": "vector[{size}]", "shared_size": "int<lower=0>", "pairs_size": "int<lower=0>",
+    "shared": "array[{shared_size}] int", "cross": "matrix[{shared_size}, {size}]",
+    "first": "array[{pairs_size}] int", "second": "array[{pairs_size}] int",
+    "mixed": "vector[{pairs_size}]",
+}  # fmt: skip
 
 #: The length of a unit vector's coordinates is lost on the way to the vector: Stan gives back those
 #: of length one, and NUTS, Laplace and the pilot's draws have others.
@@ -48,33 +53,22 @@ NOT_ONE_TO_ONE = ("unit_vector",)
 
 @dataclass(frozen=True)
 class Controlled:
-    """Stan code with a quadratic term.
+    """Stan code with a quadratic term."""
 
-    Attributes
-    ----------
-    code : str
-        Its only generated quantity is the rows' log likelihood; the lines of the original up to
-        there stay in place.
-    covered, left_out : tuple of str
-        Variables that ψ holds, and parameters whose coordinates cannot be written in Stan.
-    names : mapping of str to str
-        Names of the term's data in the program: ``size``, ``rank``, ``centre``,
-        ``gradient``, ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o),
-        ``diagonal`` (d), ``shared`` (s), ``cross`` (Kᵀ), ``first`` (a), ``second`` (b),
-        ``mixed`` (v), and ``start``: how many coordinates stand before those of each
-        covered parameter; ``log_lik`` and ``seen``: whether rows' log likelihoods, and ψ as
-        ``values``, are generated.
-    seen : tuple of str
-        Those of `covered` that the rows see; the prior alone has the others.
-    likelihood : Likelihood or None
-        The program in what the rows see; None if ψ are the parameters' coordinates.
-    """
-
+    # Its only generated quantity is the rows' log likelihood; the lines of the original up to there
+    # stay in place.
     code: str = field(repr=False)
+    # Variables that ψ holds, and parameters whose coordinates cannot be written in Stan.
     covered: tuple[str, ...]
     left_out: tuple[str, ...]
+    # Names of the term's data in the program: ``size``, ``rank``, ``centre``, ``gradient``,
+    # ``axes`` (A), ``curvature`` (r), ``width`` (h), ``offset`` (o), ``diagonal`` (d), ``shared``
+    # (s), ``cross`` (Kᵀ), ``first`` (a), ``second`` (b), ``mixed`` (v), and ``start``: how many
+    # coordinates stand before those of each covered parameter; ``log_lik`` and ``seen``: whether
+    # rows' log likelihoods, and ψ as ``values``, are generated.
     names: Mapping[str, str] = field(repr=False)
-    seen: tuple[str, ...]
+    seen: tuple[str, ...]  # those of `covered` that the rows see; the prior alone has the others
+    # The program in what the rows see; None if ψ are the parameters' coordinates.
     likelihood: Likelihood | None = field(default=None, repr=False)
 
     @property
@@ -174,7 +168,8 @@ def add_control(
     program = weighted.program
     likelihood = likelihood_of(weighted, behind)
     free = Names(program.tree)
-    names = {stem: free.fresh(f"control_{stem}") for stem in _STEMS}
+    stems = (*_DATA, "psi", "bent", "log_lik", "seen", "values")
+    names = {stem: free.fresh(f"control_{stem}") for stem in stems}
     written: dict[str, str] = {}
     for decl in program.parameters if likelihood is None else likelihood.seen:
         if decl.constraint.kind in NOT_ONE_TO_ONE:
@@ -190,7 +185,8 @@ def add_control(
     end = _closing(code, _block(code, r"\bmodel\s*\{"))
     data, term = _ASKED.format(**names), ""
     if written:
-        data += _DATA.format(count=len(written), **names)
+        for stem, declared in _DATA.items():
+            data += f" {declared.format(count=len(written), **names)} {names[stem]};"
         lifts = () if likelihood is None else likelihood.lifted
         computed = [s for lift in lifts for s in lift.statements]
         lifted = f"{printer.statements(computed, depth=2)}\n" if computed else ""
@@ -234,16 +230,6 @@ def _generated(weighted: WeightedProgram, asked: str) -> str:
 
 
 _ASKED = " int<lower=0, upper=1> {log_lik}; int<lower=0, upper=1> {seen};"
-_DATA = (
-    " int<lower=0> {size}; int<lower=0> {rank}; array[{count}] int {start};"
-    " vector[{size}] {centre}; vector[{size}] {gradient};"
-    " matrix[{rank}, {size}] {axes}; vector[{rank}] {curvature}; vector[{rank}] {width};"
-    " vector[{rank}] {offset}; vector[{size}] {diagonal};"
-    " int<lower=0> {shared_size}; int<lower=0> {pairs_size};"
-    " array[{shared_size}] int {shared}; matrix[{shared_size}, {size}] {cross};"
-    " array[{pairs_size}] int {first}; array[{pairs_size}] int {second};"
-    " vector[{pairs_size}] {mixed};"
-)
 _VALUES = """\
   vector[{seen} ? {size} : 0] {values};
   if ({seen}) {{

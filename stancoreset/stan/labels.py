@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from stancoreset.checks import near_misses
@@ -118,11 +119,14 @@ def labels_of(program: StanProgram, data: Mapping[str, Any]) -> Labels:
         axes: list[str] = []
         for axis, size in enumerate(declared.size.dims):
             candidates = indexed.get((name, axis)) or sizes.get(expression(size), set())
-            found = _only(candidates)
-            if found is None or evaluate_int(scope, size) != len(found.labels):
+            found = min(candidates, key=lambda names: names.dim, default=None)
+            several = len({names.labels for names in candidates}) > 1
+            if found is None or several or evaluate_int(scope, size) != len(found.labels):
                 axes.append(f"{name}_dim_{axis}")
                 continue
-            dim = _free(found.dim, {*taken, *axes})
+            # A name that no variable and no other axis has: ``g``, ``g_2``, …
+            free = chain([found.dim], (f"{found.dim}_{number}" for number in count(2)))
+            dim = next(one for one in free if one not in {*taken, *axes})
             axes.append(dim)
             coords[dim] = found.labels
         if any(dim in coords for dim in axes):
@@ -163,18 +167,6 @@ def require_fitting(program: StanProgram, data: Mapping[str, Any], given: Labels
 def _variables(program: StanProgram) -> dict[str, n.Decl]:
     blocks = (program.parameters, program.transformed_parameters, program.generated_quantities)
     return {declared.name: declared for block in blocks for declared in block}
-
-
-def _only(candidates: set[Names]) -> Names | None:
-    """The names of an axis; None if there are none, or several with different labels."""
-    several = {names.labels for names in candidates}
-    return min(candidates, key=lambda names: names.dim) if len(several) == 1 else None
-
-
-def _free(dim: str, taken: set[str]) -> str:
-    """A name that no variable and no other axis has: ``g``, ``g_2``, …"""
-    names = (dim if number == 1 else f"{dim}_{number}" for number in range(1, len(taken) + 2))
-    return next(name for name in names if name not in taken)
 
 
 def _indexed(

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import or_
+from typing import cast
 
 from stancoreset.stan.syntax import (
     Names,
@@ -36,6 +37,7 @@ from stancoreset.stan.syntax import (
     outside_indices,
     picks_one,
     rewritten,
+    single,
     sizes_of,
     unchained,
 )
@@ -66,29 +68,14 @@ _BENDING = UNARY | {"pow", "softmax"}
 
 @dataclass(frozen=True)
 class Lift:
-    """One product, or a sum with products, as a variable.
-
-    Attributes
-    ----------
-    decl : Decl
-    element : Expr
-        The value at the indices of `loops`; the whole variable if there are none.
-    loops : tuple of (str, Expr)
-        Index variables and their largest values.
-    anchor : str
-        The factor, or the variable in a sum, whose place it takes.
-    part : tuple of str
-        Which part of the anchor: one expression an index, ``""`` for all.
-    key : str
-        What tells it from other lifts: an entry, the sizes, and the anchor.
-    """
+    """One product, or a sum with products, as a variable."""
 
     decl: n.Decl
-    element: n.Expr
-    loops: tuple[tuple[str, n.Expr], ...]
-    anchor: str
-    part: tuple[str, ...]
-    key: str
+    element: n.Expr  # the value at the indices of `loops`; the whole variable if there are none
+    loops: tuple[tuple[str, n.Expr], ...]  # index variables and their largest values
+    anchor: str  # the factor, or the variable in a sum, whose place it takes
+    part: tuple[str, ...]  # which part of the anchor: one expression an index, ``""`` for all
+    key: str  # what tells it from other lifts: an entry, the sizes, and the anchor
 
     @property
     def name(self) -> str:
@@ -98,7 +85,8 @@ class Lift:
     @property
     def is_sum(self) -> bool:
         """Whether it is an argument that is a sum."""
-        return _is_sum(self.element)
+        e = bare(self.element)
+        return isinstance(e, n.Binary) and e.op in _SUMS
 
     @property
     def statements(self) -> tuple[n.Stmt, ...]:
@@ -108,7 +96,7 @@ class Lift:
         indices = tuple(n.Single(n.Var(name)) for name, _ in self.loops)
         out: n.Stmt = n.Assign(n.Index(n.Var(self.name), indices), "=", self.element)
         for name, size in reversed(self.loops):
-            out = n.For(name, n.IntLit("1"), size, n.Block((out,)))
+            out = n.loop(name, size, out)
         return (self.decl, out)
 
     def overlaps(self, other: Lift) -> bool:
@@ -168,39 +156,19 @@ class _Place:
 
 @dataclass(frozen=True)
 class Lifting:
-    """The search for products of parameters, and arguments with them, behind the cut.
+    """The search for products of parameters, and arguments with them, behind the cut."""
 
-    Attributes
-    ----------
-    names : Names
-        Those in use.
-    rows : set of str
-        Names behind the cut: row data, what is computed from them, and what is no coordinate.
-    front : mapping of str to Decl
-        Variables that depend on parameters and on no row.
-    data : mapping of str to Decl
-        Data without rows.
-    counts : set of str
-        Numbers of rows: a loop that ends there runs at least once.
-    anchors : set of str
-        Those of `front` whose elements may be any real numbers.
-    refused : mapping of str to str
-        What is not to be lifted, and why.
-    found : dict of str to Lift
-        The lifts so far, by what they compute and the anchor.
-    left : dict of str to str
-        Products that stay, and why.
-    """
-
-    names: Names
+    names: Names  # those in use
+    # Names behind the cut: row data, what is computed from them, and what is no coordinate.
     rows: set[str]
-    front: Mapping[str, n.Decl]
-    data: Mapping[str, n.Decl]
-    counts: set[str]
-    anchors: set[str]
-    refused: Mapping[str, str] = field(default_factory=dict)
+    front: Mapping[str, n.Decl]  # variables that depend on parameters and on no row
+    data: Mapping[str, n.Decl]  # data without rows
+    counts: set[str]  # numbers of rows: a loop that ends there runs at least once
+    anchors: set[str]  # those of `front` whose elements may be any real numbers
+    refused: Mapping[str, str] = field(default_factory=dict)  # what is not to be lifted, and why
+    # The lifts so far, by what they compute and the anchor.
     found: dict[str, Lift] = field(default_factory=dict)
-    left: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)  # products that stay, and why
     _indices: list[str] = field(default_factory=list)
 
     def statements(self, body: Iterable[n.Stmt]) -> tuple[n.Stmt, ...]:
@@ -227,8 +195,7 @@ class Lifting:
 
     def _inside(self, e: n.Expr, place: _Place) -> n.Expr:
         """An expression with the products in it lifted."""
-        new: n.Expr = n.transform(e, lambda node: self._replaced(node, place))
-        return new
+        return cast("n.Expr", n.transform(e, lambda node: self._replaced(node, place)))
 
     def _replaced(self, node: n.Node, place: _Place) -> n.Expr | None:
         """Lift a product or an argument into a variable; None for any other expression."""
@@ -386,16 +353,15 @@ class Lifting:
             product = bare(factor)
             if over or not isinstance(product, n.Binary) or not _is_matrix_product(product):
                 continue
-            scales = (
+            numbers = [
                 j
                 for j, (f, under) in enumerate(factors)
                 if not (under or f.type.rank) and self._is_parameter(f, place)
-            )
-            numbers = set(scales)
+            ]
             right = product.right
             if not numbers or self._is_free(product) or not self._is_parameter(right, place):
                 continue
-            for j in sorted(numbers):
+            for j in numbers:
                 right = _times(right, factors[j][0], over=False)
             out: n.Expr = replace(product, right=right)
             for j, (other, under) in enumerate(factors):
@@ -482,9 +448,7 @@ class Lifting:
                 return True
             case n.Var(name=name):
                 return name in self.front or name in self.data or name in self._indices
-            case n.Paren(arg=arg) | n.Transpose(arg=arg):
-                return self._is_free(arg)
-            case n.Unary(op="-" | "+", arg=arg):
+            case n.Paren(arg=arg) | n.Transpose(arg=arg) | n.Unary(op="-" | "+", arg=arg):
                 return self._is_free(arg)
             case n.Binary(op=op, left=left, right=right) if op in _OPERATORS:
                 return self._is_free(left) and self._is_free(right)
@@ -516,8 +480,7 @@ class Lifting:
     ) -> bool:
         if not names_in(index) & sizes.keys():
             return certain
-        e = bare(index.index) if isinstance(index, n.Single) else None
-        match e:
+        match single(index):
             case n.Var(name=name):
                 return sizes[name] == size
             case n.Index(base=n.Var(name=name)):  # the level of a group, as declared
@@ -574,11 +537,6 @@ class Lifting:
         return None
 
 
-def _is_sum(e: n.Expr) -> bool:
-    e = bare(e)
-    return isinstance(e, n.Binary) and e.op in _SUMS
-
-
 def _factors(e: n.Expr, over: bool = False) -> list[_Factor]:
     """Factors of a product of numbers or entries; a matrix product is one factor."""
     inner = bare(e)
@@ -630,13 +588,10 @@ def _with_indices(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
     """An expression with index variables in the place of indices."""
 
     def change(x: n.Node) -> n.Node | None:
-        match x:
-            case n.Single(index=i) if text(bare(i)) in index:
-                return n.Single(n.Var(index[text(bare(i))], type=n.INT))
-        return None
+        name = index.get(text(bare(x.index))) if isinstance(x, n.Single) else None
+        return n.Single(n.integer(name)) if name else None
 
-    new: n.Expr = n.transform(e, change)
-    return new
+    return cast("n.Expr", n.transform(e, change))
 
 
 def _entry(e: n.Expr, many: str) -> n.Expr | None:

@@ -83,24 +83,15 @@ _REALS = ("real", "vector", "row_vector", "matrix")
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The functions of the parameters that the rows see, ψ, and their likelihood as a program.
+    """The functions of the parameters that the rows see, ψ, and their likelihood as a program."""
 
-    Attributes
-    ----------
-    seen : tuple of Decl
-        The variables of ψ, declared like the parameters of `weighted`.
-    weighted : WeightedProgram
-        The program whose parameters are `seen`: it has the rows' terms and no prior.
-    local : tuple of Stmt
-        Statements of the model block that compute those of `seen` that are declared there, and
-        those that compute `lifted`.
-    lifted : tuple of Lift
-        Those of `seen` that are products or arguments, and have no name in the program.
-    """
-
-    seen: tuple[n.Decl, ...]
+    seen: tuple[n.Decl, ...]  # the variables of ψ, declared like the parameters of `weighted`
+    # The program whose parameters are `seen`: it has the rows' terms and no prior.
     weighted: WeightedProgram = field(repr=False)
+    # Statements of the model block that compute those of `seen` that are declared there, and those
+    # that compute `lifted`.
     local: tuple[n.Stmt, ...] = field(default=(), repr=False)
+    # Those of `seen` that are products or arguments, and have no name in the program.
     lifted: tuple[Lift, ...] = ()
 
     @property
@@ -114,21 +105,10 @@ def likelihood_of(
 ) -> Likelihood | None:
     """Cut a program where row data enter.
 
-    Parameters
-    ----------
-    weighted : WeightedProgram
-    behind : frozenset of str
-        Variables that are free of row data and still belong behind the cut, which then lies
-        further inwards: the variables that define them are seen in their place.
+    Variables `behind` the cut are free of row data and still belong there: it then lies further
+    inwards, and the variables that define them are seen in their place. None if the rows see the
+    parameters themselves, or a variable that no parameter of a program can stand for.
 
-    Returns
-    -------
-    Likelihood or None
-        None if the rows see the parameters themselves, or a variable that no parameter of a
-        program can stand for.
-
-    Examples
-    --------
     >>> from stancoreset.stan import StanProgram, weighted_program
     >>> code = '''
     ... data { int<lower=0> N; array[N] int<lower=1, upper=3> g; vector[N] y;
@@ -149,8 +129,9 @@ def likelihood_of(
     >>> likelihood_of(weighted_program(StanProgram.from_code(bent))).lifted[0].name
     'tau_z'
     """
-    cut = _Cut(weighted, weighted.program.tree)
-    return cut.lifted(behind)[0].made(behind)
+    cut = _Cut(weighted, weighted.program.tree).lifted(behind)[0]
+    found = cut.found(behind)
+    return None if found is None else cut.likelihood(*found)
 
 
 def too_large(
@@ -250,16 +231,15 @@ class _Cut:
     tree: n.Program
     lifts: tuple[Lift, ...] = ()
 
-    def made(self, behind: frozenset[str]) -> Likelihood | None:
-        """The likelihood with the outermost cut that can be declared."""
-        found = self.found(behind)
-        return None if found is None else self._likelihood(*found)
+    @cached_property
+    def parameters(self) -> dict[str, n.Decl]:
+        """Declarations of the program's parameters by name."""
+        return {d.name: d for d in self.tree.parameters}
 
     def found(self, behind: frozenset[str]) -> tuple[tuple[n.Decl, ...], set[str]] | None:
         """Declarations of ψ at the outermost cut that can be declared, and the names behind it."""
-        parameters = {d.name: d for d in self.tree.parameters}
         rows, seen = self._outermost(behind)
-        if not seen or all(parameters.get(name) == decl for name, decl in seen.items()):
+        if not seen or all(self.parameters.get(name) == decl for name, decl in seen.items()):
             return None
         return tuple(seen.values()), rows
 
@@ -268,16 +248,22 @@ class _Cut:
 
         ψ is empty if a parameter cannot be declared.
         """
-        parameters = {d.name: d for d in self.tree.parameters}
-        candidates = {**parameters, **self._computed}
+        candidates = {**self.parameters, **self._computed}
         while True:
             rows = self._behind(behind)
             border = self._border(rows)
             seen = {d.name: _as_parameter(d) for d in candidates.values() if d.name in border}
-            lost = {name for name in border if not self._can_be_declared(seen.get(name))}
-            if lost & parameters.keys():
+            # A parameter is real, of a size and bounds known from data.
+            declared = {
+                name
+                for name, d in seen.items()
+                if d.size.base in _REALS and names_in((d.size, d.constraint)) <= self._known
+            }
+            lost = border - declared
+            if lost & self.parameters.keys():
                 return rows, {}
-            lost |= {v for v in border - parameters.keys() - lost if self._adds_nothing(v, border)}
+            others = border - self.parameters.keys() - lost
+            lost |= {name for name in others if self._adds_nothing(name, border)}
             if not lost:
                 return rows, seen
             behind |= lost
@@ -286,8 +272,7 @@ class _Cut:
         """The cut through the program with lifted products, and why others are not lifted."""
         refused: dict[str, str] = {}
         while True:
-            lifting = self._search(behind, refused)
-            tree = self.tree
+            lifting, tree = self._search(behind, refused), self.tree
             tree = replace(
                 tree,
                 transformed_parameters=lifting.statements(tree.transformed_parameters),
@@ -319,7 +304,7 @@ class _Cut:
         """
         tree, rows = self.tree, self._behind(behind)
         changed = assigned_names(tree.model)
-        front = {d.name: d for d in tree.parameters}
+        front = dict(self.parameters)
         computed = derived(self._steps, set(front)) - rows - changed
         front |= {name: d for name, d in self._computed.items() if name in computed}
         names = Names(replace(tree, model=(*tree.model, *tree.generated_quantities)))
@@ -342,9 +327,9 @@ class _Cut:
 
     def _curved(self, names: set[str]) -> set[str]:
         """Names among `names` whose values come from a function with a bounded range."""
-        steps, parameters = self._steps, {d.name for d in self.tree.parameters}
-        moving = parameters | derived(steps, parameters)
-        values = ((v, e) for v in names for s in steps for e in _values_of(s, v))
+        parameters = set(self.parameters)
+        moving = parameters | derived(self._steps, parameters)
+        values = ((v, e) for v in names for s in self._steps for e in _values_of(s, v))
         return {v for v, e in values if _is_curved(e, moving)}
 
     @property
@@ -372,7 +357,7 @@ class _Cut:
 
     def _border(self, rows: set[str]) -> set[str]:
         """Names in front of the cut that depend on parameters and are read behind it."""
-        parameters = {d.name for d in self.tree.parameters}
+        parameters = set(self.parameters)
         front = (parameters | derived(self._steps, parameters)) - rows
         read = set().union(*(used for name, used in self._pairs if name in rows))
         return (read | _about(self.tree.model, rows)) & front
@@ -381,18 +366,12 @@ class _Cut:
     def read(self) -> set[str]:
         """Parameters that statements about rows depend on."""
         wanted = _about(self.tree.model, self._behind(frozenset()))
-        return sources(self._pairs, wanted) & {d.name for d in self.tree.parameters}
+        return sources(self._pairs, wanted) & self.parameters.keys()
 
     @property
     def _pairs(self) -> list[tuple[str, set[str]]]:
         """Variables that are given values, and names that these depend on, sizes included."""
         return [pair for s in self._steps for pair in assignments(s, names_in)]
-
-    def _can_be_declared(self, decl: n.Decl | None) -> bool:
-        """Whether a variable can be a parameter: real, of a size and bounds known from data."""
-        if decl is None or decl.size.base not in _REALS:
-            return False
-        return names_in(decl.size) | names_in(decl.constraint) <= self._known
 
     @property
     def _known(self) -> set[str]:
@@ -413,10 +392,10 @@ class _Cut:
             return True
         others = border - {name}
         pairs = [pair for pair in self._pairs if pair[0] not in others]
-        parameters = {d.name for d in self.tree.parameters}
-        return not sources(pairs, {name}) & (parameters - others)
+        return not sources(pairs, {name}) & (self.parameters.keys() - others)
 
-    def _likelihood(self, seen: tuple[n.Decl, ...], rows: set[str]) -> Likelihood:
+    def likelihood(self, seen: tuple[n.Decl, ...], rows: set[str]) -> Likelihood:
+        """The program whose parameters are those of ψ."""
         tree, names = self.tree, {d.name for d in seen}
         wanted = _about(tree.model, rows)
         pairs = [pair for pair in self._pairs if pair[0] not in names]

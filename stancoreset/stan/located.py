@@ -19,10 +19,10 @@ schools lie around those of their districts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from stancoreset.stan.shifts import Shifted
+from stancoreset.stan.shifts import Shifted, where_asked
 from stancoreset.stan.syntax import (
     Names,
     bare,
@@ -45,36 +45,20 @@ _CORRELATED = {
 }
 # Functions that are positive where their arguments are.
 _POSITIVE = ("sqrt", "square", "inv", "inv_sqrt", "inv_square", "pow", "rep_vector", "to_vector")
-_DENSITIES = ("_lpdf", "_lupdf")
 
 
 @dataclass(frozen=True)
 class Located:
-    """Effects with a location and a scale.
+    """Effects with a location and a scale."""
 
-    Attributes
-    ----------
-    name : str
-        The parameter a.
-    loops : tuple of For
-        In which effects have their prior, from the outermost.
-    effects : Expr
-        a, or the part of it that a prior within these loops is about.
-    mean, scale : Expr
-        m and s of this part.
-    prior : Stmt or Expr
-        Where the program has it.
-    density : Call
-        The same as a function.
-    """
-
-    name: str
-    loops: tuple[n.For, ...]
-    effects: n.Expr
+    name: str  # the parameter a
+    loops: tuple[n.For, ...]  # in which effects have their prior, from the outermost
+    effects: n.Expr  # a, or the part of it that a prior within these loops is about
+    # The location m and the scale s of this part.
     mean: n.Expr
     scale: n.Expr
-    prior: n.Node
-    density: n.Call
+    prior: n.Node  # where it stands in the program
+    density: n.Call  # the same prior as a function
 
     def exponents(self, _: Mapping[str, object]) -> tuple[float, ...]:
         """Exponents λ of the scale that NUTS may choose from."""
@@ -95,13 +79,13 @@ class Located:
     def back(self, exponent: n.Expr) -> n.Stmt:
         """Statement that computes a from c, which has a's name."""
         moved = n.Binary(self._mean, "+", self._scaled(self.effects, "*", exponent))
-        return self._where_asked(exponent, n.Assign(self.effects, "=", moved))
+        return self._in_loops(exponent, n.Assign(self.effects, "=", moved))
 
     def there(self, exponent: n.Expr, c: str) -> n.Stmt:
         """Statement that computes c from a, under the name `c`."""
         here = self._named(self.effects, c)
         moved = self._scaled(n.Paren(n.Binary(here, "-", self._mean)), "/", exponent)
-        return self._where_asked(exponent, n.Assign(here, "=", moved))
+        return self._in_loops(exponent, n.Assign(here, "=", moved))
 
     def moved_prior(self, exponent: n.Expr, c: str) -> n.Node:
         """The prior of a, and where it is moved that of c."""
@@ -137,10 +121,10 @@ class Located:
             power = n.Transpose(power)
         return n.Binary(e, f".{op}" if self.scale.type.rank else op, power)
 
-    def _where_asked(self, exponent: n.Expr, s: n.Stmt) -> n.Stmt:
+    def _in_loops(self, exponent: n.Expr, s: n.Stmt) -> n.Stmt:
         for around in reversed(self.loops):
             s = replace(around, body=n.Block((s,)))
-        return n.If(n.Binary(exponent, ">", n.ZERO), n.Block((s,)))
+        return where_asked(exponent, s)
 
 
 def located(program: n.Program, moved: set[str]) -> tuple[Located, ...]:
@@ -156,7 +140,7 @@ def located(program: n.Program, moved: set[str]) -> tuple[Located, ...]:
     """
     search = _Search(program, moved)
     found: dict[str, Located] = {}
-    for one in search.run():
+    for one in search.statements(program.model, ()):
         found.setdefault(one.name, one)
     nodes = [*n.walk(program.model)]
     found = {name: one for name, one in found.items() if nodes.count(one.prior) == 1}
@@ -174,44 +158,34 @@ class _Search:
     """The priors of a program that have a location and a scale."""
 
     def __init__(self, program: n.Program, moved: set[str]) -> None:
-        self.model = program.model
         self.names = Names(program)
-        self.defined = {
-            name: decl.value
-            for name, decl in constants((*program.transformed_parameters, *program.model)).items()
-        }
+        kept = constants((*program.transformed_parameters, *program.model))
+        self.defined = {name: decl.value for name, decl in kept.items()}
         self.parameters = {d.name: d for d in program.parameters}
-        data = (*program.data, *program.transformed_data)
-        self.data = {d.name for d in data if isinstance(d, n.Decl)}
+        self.data = {d.name for d in program.known}
         self.free = {
             name
             for name, d in self.parameters.items()
             if d.constraint.kind == "none" and name not in moved
         }
 
-    def run(self) -> Iterator[Located]:
-        for s in self.model:
-            yield from self.statement(s, ())
-
-    def statement(self, s: n.Stmt, loops: tuple[n.For, ...]) -> Iterator[Located]:
-        match s:
-            case n.Block(body=body) | n.Profile(body=body):
-                for inner in body:
-                    yield from self.statement(inner, loops)
-            case n.For(body=body) if not any(n.find_all(body, n.Break, n.Continue)):
-                yield from self.statement(body, (*loops, s))
-            case n.Tilde(arg=a, distribution=name, args=args, truncated=False):
-                density = n.Call(f"{name}_lupdf", (a, *args))
-                yield from self.prior(s, density, loops)
-            case n.TargetAdd(value=value):
-                for density in _terms(value):
-                    yield from self.prior(density, density, loops)
+    def statements(self, body: Iterable[n.Stmt], loops: tuple[n.For, ...]) -> Iterator[Located]:
+        for s in body:
+            match s:
+                case n.Block() | n.Profile():
+                    yield from self.statements(s.body, loops)
+                case n.For() if not any(n.find_all(s.body, n.Break, n.Continue)):
+                    yield from self.statements((s.body,), (*loops, s))
+                case n.Tilde(arg=a, distribution=name, args=args, truncated=False):
+                    density = n.Call(f"{name}_lupdf", (a, *args))
+                    yield from self.prior(s, density, loops)
+                case n.TargetAdd(value=value):
+                    for density in _terms(value):
+                        yield from self.prior(density, density, loops)
 
     def prior(self, node: n.Node, density: n.Call, loops: tuple[n.For, ...]) -> Iterator[Located]:
         """Yield the effects that a prior of a known form gives a location and a scale."""
-        family = density.name
-        for ending in _DENSITIES:
-            family = family.removesuffix(ending)
+        family = density.name.removesuffix("_lpdf").removesuffix("_lupdf")
         if len(density.args) < 3 or family not in (*_FAMILIES, *_CORRELATED):
             return
         a, *_, mean, spread = density.args

@@ -28,23 +28,12 @@ Shifts = Mapping[tuple[int, str], Float]
 
 @dataclass(frozen=True)
 class Shifted:
-    """Effects that may be shifted: a parameter, or part of an array.
+    """Effects that may be shifted: a parameter, or part of an array."""
 
-    Attributes
-    ----------
-    name : str
-        The parameter.
-    part : tuple of int
-        Which element of an array, from 1; empty for the whole parameter.
-    base : str
-        Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``.
-    kinds : int or None
-        The axis, from 1, along which effects are of several kinds; None if all are of one.
-    """
-
-    name: str
-    part: tuple[int, ...]
-    base: str
+    name: str  # the parameter
+    part: tuple[int, ...]  # which element of an array, from 1; empty for the whole parameter
+    base: str  # Stan's type of the effects: ``"vector"``, ``"row_vector"`` or ``"matrix"``
+    # The axis, from 1, along which effects are of several kinds; None if all are of one.
     kinds: int | None = None
 
     @property
@@ -72,22 +61,12 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Shift:
-    """A shift of some effects by one parameter φ, as statements of the program.
+    """A shift of some effects by one parameter φ, as statements of the program."""
 
-    Attributes
-    ----------
-    number : int
-        Of the effects.
-    effects : Shifted
-    by : Decl
-        φ.
-    name, rows, columns : str
-        Of the matrix A, kinds of effects × elements of φ, and of its sizes.
-    """
-
-    number: int
+    number: int  # of the effects
     effects: Shifted
-    by: n.Decl
+    by: n.Decl  # φ
+    # Of the matrix A, kinds of effects × elements of φ, and of its sizes.
     name: str
     rows: str
     columns: str
@@ -110,18 +89,17 @@ class Shift:
         """Statement that subtracts A φ from c, which has the effects' name, if A has rows."""
         here = indexed(self.effects.name, self.effects.part)
         phi = n.Var(self.by.name)
-        column = n.Call("rep_vector", (phi, n.ONE)) if self.by.size.base == "real" else phi
+        column = n.call("rep_vector", phi, n.ONE) if self.by.size.base == "real" else phi
         kinds: n.Expr = n.Binary(n.Var(self.name), "*", column)
         if self.effects.kinds is None:
             amount: n.Expr = n.Index(kinds, (n.Single(n.ONE),))
         elif self.effects.kinds == 2:
-            amount = n.Call("rep_matrix", (n.Transpose(kinds), n.Call("rows", (here,))))
+            amount = n.call("rep_matrix", n.Transpose(kinds), n.call("rows", here))
         elif self.effects.base == "matrix":
-            amount = n.Call("rep_matrix", (kinds, n.Call("cols", (here,))))
+            amount = n.call("rep_matrix", kinds, n.call("cols", here))
         else:
             amount = kinds
-        less = n.Assign(here, "=", n.Binary(here, "-", amount))
-        return n.If(n.Binary(n.Var(self.rows), ">", n.ZERO), n.Block((less,)))
+        return where_asked(n.Var(self.rows), n.Assign(here, "=", n.Binary(here, "-", amount)))
 
 
 def regression(
@@ -131,26 +109,12 @@ def regression(
     longest: int = 20,
     draws: int = 10,
 ) -> dict[str, Float]:
-    """The A by name that leave no slope of the effects' means on any φ.
+    """The A, (kinds, elements of φ), that leave no slope of the effects' means on any φ.
 
-    Without them effects would go down where φ goes up.
-
-    Parameters
-    ----------
-    means : ndarray, shape (S, kinds)
-        Of effects in each draw.
-    by : sequence of str
-        Names of φ.
-    values : mapping of str to ndarray
-        Draws (S, *shape) of each φ.
-    longest : int
-        Elements of a φ; longer ones are effects themselves, and are left out.
-    draws : int
-        Fewest draws for each element; with fewer there are no A.
-
-    Returns
-    -------
-    dict of str to ndarray, shape (kinds, elements of φ)
+    Without them effects would go down where φ goes up. The `means` of the effects are (S, kinds),
+    `by` names the φ, and `values` are their draws, (S, *shape) each. A φ of more than `longest`
+    elements holds effects itself, and has no A; none has with fewer than so many `draws` for each
+    element.
     """
     columns = {name: values[name].reshape(len(means), -1) for name in by}
     columns = {name: c for name, c in columns.items() if 0 < c.shape[1] <= longest}
@@ -174,6 +138,11 @@ def is_free(decl: n.Decl) -> bool:
         and not decl.size.array
         and decl.size.base in ("real", "vector")
     )
+
+
+def where_asked(asked: n.Expr, s: n.Stmt) -> n.Stmt:
+    """A statement that runs only where a number among the data is positive."""
+    return n.If(n.Binary(asked, ">", n.ZERO), n.Block((s,)))
 
 
 def indexed(name: str, part: tuple[int, ...]) -> n.Expr:

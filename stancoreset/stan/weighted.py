@@ -9,7 +9,7 @@ declarations alone; `stancoreset.program.identities` checks by numbers that it b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -27,11 +27,7 @@ from stancoreset.stan.contract import (
     observation_count,
 )
 from stancoreset.stan.data import DataSource, Scope, Value, check_data, evaluate_int, raw_data
-from stancoreset.stan.syntax import (
-    StanProgram,
-    names_in,
-    substituted,
-)
+from stancoreset.stan.syntax import StanProgram, names_in, substituted
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Table, levels, optional, segmented
 
@@ -51,28 +47,6 @@ class RowStore(Protocol):
 class WeightedProgram:
     """A program whose rows can be weighted, and its data variables with rows.
 
-    Attributes
-    ----------
-    obs : str
-        The data integer that counts observations.
-    rows : mapping of str to int
-        Data variables that carry observations, and on which axis; without the weights.
-    frozen : frozenset of str
-        Data variables that are computed from the full data once, not given by the user.
-    shared : frozenset of str
-        Further data integers that must equal the count of observations.
-    outcome_statistics : tuple of str
-        Numbers in `log_lik` that are computed from outcomes of all rows: it is then no
-        pointwise likelihood.
-    written : mapping of str to int or Expr
-        `obs` and the number or the expression that the user's program has in its place.
-    counted : mapping of str to tuple of str
-        `obs` and the data integers whose product it is, where observations are cells of a table.
-    table : Table or None
-        How the user's data become a table, where two counts of them count observations.
-
-    Examples
-    --------
     >>> from stancoreset.stan import stan_model_path
     >>> weighted = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
     >>> weighted.obs, dict(weighted.rows)
@@ -80,16 +54,24 @@ class WeightedProgram:
     """
 
     program: StanProgram
-    obs: str
+    obs: str  # the data integer that counts observations
+    # Data variables that carry observations, and on which axis; without the weights.
     rows: Mapping[str, int]
     weights: str = WEIGHTS
     log_lik: str = LOG_LIK
     origin: Literal["hand-written", "woven"] = "hand-written"
+    # Data variables that are computed from the full data once, not given by the user.
     frozen: frozenset[str] = frozenset()
+    # Further data integers that must equal the count of observations.
     shared: frozenset[str] = frozenset()
+    # Numbers in `log_lik` that are computed from outcomes of all rows: it is then no pointwise
+    # likelihood.
     outcome_statistics: tuple[str, ...] = ()
+    # `obs` and the number or the expression that the user's program has in its place.
     written: Mapping[str, int | n.Expr] = field(default_factory=dict)
+    # `obs` and the data integers whose product it is, where observations are cells of a table.
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # How the user's data become a table, where two counts of them count observations.
     table: Table | None = None
 
     def __post_init__(self) -> None:
@@ -144,8 +126,9 @@ class WeightedProgram:
         asked = [d for d in self.program.data if d.name not in {self.weights, *self.frozen}]
         for name, size in self.written.items():
             if name not in raw:  # what is wrong is said of the sizes that the user has
-                asked = _with_size(asked, name, size)
-                value = size if isinstance(size, int) else _computed(size, raw)
+                e = n.literal(str(size)) if isinstance(size, int) else size
+                asked = [substituted(d, {name: e}) for d in asked if d.name != name]
+                value = evaluate_int(Scope({k: raw[k] for k in names_in(e) if k in raw}), e)
                 raw |= {} if value is None else {name: value}
         if self.table is not None and self.obs not in raw:
             raw |= self.table.joined(check_data(self.table, raw))
@@ -331,9 +314,9 @@ class WeightedProgram:
         if not self.counted:
             return {}
         (sizes,) = self.counted.values()
-        names = (
-            sizes if len({*sizes}) == len(sizes) else [f"{s}[{k}]" for k, s in enumerate(sizes, 1)]
-        )
+        names = list(sizes)
+        if len({*names}) < len(names):
+            names = [f"{size}[{k}]" for k, size in enumerate(sizes, 1)]
         numbers = np.unravel_index(indices, [int(data[size]) for size in sizes])
         return {name: number + 1 for name, number in zip(names, numbers, strict=True)}
 
@@ -390,18 +373,6 @@ class WeightedProgram:
                 "expected a finite number >= 0"
             )
         return array
-
-
-def _computed(size: n.Expr, raw: Mapping[str, Any]) -> int | None:
-    """A size that the user's program computes from other data; None if these are not there."""
-    given = {name: raw[name] for name in names_in(size) if name in raw}
-    return evaluate_int(Scope(given), size)
-
-
-def _with_size(declared: Iterable[n.Decl], name: str, size: int | n.Expr) -> list[n.Decl]:
-    """Declarations without that of an integer, and with a size in its place."""
-    e = n.literal(str(size)) if isinstance(size, int) else size
-    return [substituted(d, {name: e}) for d in declared if d.name != name]
 
 
 def _of_cell(name: str) -> str:

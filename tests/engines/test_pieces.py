@@ -13,7 +13,7 @@ from seeds import reseeded
 
 from stancoreset.engines import resolve_engine, stanli_pieces
 from stancoreset.engines.base import SAMPLER_STATS
-from stancoreset.engines.stanli_functions import with_functions
+from stancoreset.engines.stanli_programs import for_stanli
 from stancoreset.errors import EngineError
 
 CODE = """
@@ -76,7 +76,7 @@ def test_every_piece_goes_on_with_each_chains_own_steps(bound, in_pieces, monkey
     assert np.ptp(steps, axis=1).max() == 0
     assert len(set(steps[:, 0])) == 2
     data = {**DATA, "y": DATA["y"].tolist()}
-    model = stanli.Model(mir=str(stanli.stan_to_mir(with_functions(CODE))), data=json.dumps(data))
+    model = stanli.Model(mir=str(stanli.stan_to_mir(for_stanli(CODE)[0])), data=json.dumps(data))
     for start in (70, 280):
         piece = asked[start // 70]
         np.testing.assert_allclose(piece["inits"], found.unconstrained[:, start - 1], rtol=1e-9)

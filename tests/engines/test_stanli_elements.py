@@ -12,7 +12,7 @@ pytest.importorskip("bridgestan")
 
 from stancoreset import CoresetModel
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.engines.stanli_elements import with_rows_first
+from stancoreset.engines.stanli_programs import for_stanli
 
 LOOPS = "for (i in 1:I) for (j in 1:J)"
 SIZES = [(3, 12), (12, 3), (11, 5), (200, 2), (64, 8)]
@@ -89,17 +89,18 @@ def test_a_program_of_nested_loops_meets_its_identities():
 
 
 def test_elements_are_rewritten_inside_nested_loops_alone():
-    inside = with_rows_first(program("", f"{LOOPS} y[i, j] ~ normal(m[i, j] + m[1, j], 1);"))
+    inside = for_stanli(program("", f"{LOOPS} y[i, j] ~ normal(m[i, j] + m[1, j], 1);"))[0]
     assert "y[i][j] ~ normal(m[i][j] + m[1][j], 1)" in inside
     for body in (
         "for (i in 1:I) y[i, 1] ~ normal(m[i, 1], 1);",
         f"real s = 0; {LOOPS} s += m[i, j]; target += -s ^ 2;",
         f"{LOOPS} y[i][j] ~ normal(m[i][j], 1);",
     ):
-        assert with_rows_first(program("", body)) == program("", body)
+        code = program("", f"{body} target += sum(c) + sum(y);")
+        assert for_stanli(code)[0] == code
     arrays = program("array[2] matrix[I, J] a;", f"{LOOPS} a[2, i, j] ~ normal(c[j], 1);")
-    assert "a[2, i][j] ~ normal(c[j], 1)" in with_rows_first(arrays)
-    assert with_rows_first("for for matrix m[1, 2]") == "for for matrix m[1, 2]"  # no program
+    assert "a[2, i][j] ~ normal(c[j], 1)" in for_stanli(arrays)[0]
+    assert for_stanli("for for matrix m[1, 2]")[0] == "for for matrix m[1, 2]"  # no program
 
 
 def test_elements_of_arrays_of_vectors_are_not_copied():
@@ -112,4 +113,4 @@ def test_elements_of_arrays_of_vectors_are_not_copied():
         "a[{1, 2}][2][1, 3]": "a[{1, 2}][2, 1, 3]",
         "sum(a[1, : ][1])": "sum(a[1, : ][1])",
     }.items():
-        assert written in with_rows_first(code.replace("TERM", term))
+        assert written in for_stanli(code.replace("TERM", term))[0]

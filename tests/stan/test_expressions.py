@@ -57,8 +57,8 @@ def test_every_expression_is_stans() -> None:
     model = stanli.bridgestan_model(stan_code=code, data=DATA)
     draws = np.random.default_rng(0).normal(size=(5, 4))
     scope = Scope(DATA, tree.transformed_data)
-    scope.set_draws("p", draws[:, 0])
-    scope.set_draws("q", draws[:, 1:])
+    scope.values["p"] = draws[:, 0]
+    scope.values["q"] = draws[:, 1:]
     columns = [np.broadcast_to(scope.evaluate(e), (5,)) for e in decl.value.items]
     for s, u in enumerate(draws):
         stan = model.param_constrain(u, include_gq=True, rng=model.new_rng(1))[4:]

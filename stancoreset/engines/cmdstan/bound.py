@@ -11,27 +11,17 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from stancoreset.engines.base import (
-    Closing,
-    Float,
-    SampleResult,
-    StanData,
-    Unconstrain,
-    as_points,
-)
+from stancoreset.engines.base import Closing, Float, StanData, as_points
 from stancoreset.engines.cmdstan.files import cannot_write, read_csv, scratch_folder, write_draws
-from stancoreset.engines.cmdstan.fits import SIG_FIGS, Fitter
+from stancoreset.engines.cmdstan.fits import SIG_FIGS, Fits
 from stancoreset.engines.cmdstan.points import Order, arranged, order_of
 from stancoreset.engines.cmdstan.process import Ended, failure, run
 from stancoreset.engines.layout import Layout
-from stancoreset.engines.nuts import NUTS
-from stancoreset.errors import EngineError
 from stancoreset.files import temporary_folder
 from stancoreset.parallel import side_by_side
 from stancoreset.stan.data import to_json
@@ -72,7 +62,8 @@ class CmdStanBound(Closing):
             self._data_file = to_json(data, Path(self._folder.name) / "data.json")
         except OSError as error:
             raise cannot_write(error) from None
-        self._fitter = Fitter(name, executable, self._data_file, transforms, threads)
+        fits = Fits(name, executable, self._data_file, transforms, threads)
+        self.mode, self.variational, self.sample = fits.mode, fits.variational, fits.sample
 
     # Evaluation ------------------------------------------------------------------------
 
@@ -145,9 +136,7 @@ class CmdStanBound(Closing):
         )
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def _generate(
-        self, rows: Float, names: tuple[str, ...] | None, seed: int = 0
-    ) -> dict[str, Float]:
+    def _generate(self, rows: Float, names: tuple[str, ...] | None, seed: int) -> dict[str, Float]:
         with scratch_folder(self._folder.name) as folder:
             fitted, output = folder / "fitted.csv", folder / "output.csv"
             if self.n_params:
@@ -162,21 +151,14 @@ class CmdStanBound(Closing):
             raise failure(self._asked(method[0]), ended)
         if self._layout is None:
             self._layout = Layout.from_names(columns)
-        layout = self._layout
-        names = tuple(layout.shapes) if names is None else names
-        missing = [name for name in names if name not in layout.columns]
-        if missing:
-            raise EngineError(
-                f"'{self._name}' has no generated quantity {missing[0]}; it has "
-                f"{', '.join(layout.shapes) or 'none'}"
-            )
-        return {name: table[:, layout.columns[name]] for name in names}
+        chosen = self._layout.chosen(names, self._name)
+        return {name: table[:, self._layout.columns[name]] for name in chosen}
 
     def log_lik(self, draws: Float) -> Float:
         """See `BoundModel.log_lik`."""
-        blocks = self._in_blocks(draws)
-        name = self._log_lik
-        parts = side_by_side(lambda rows: self._generate(rows, (name,)), blocks, self._threads)
+        # One seed for all, so that data which are made at random are the same for all draws.
+        name, blocks = self._log_lik, self._in_blocks(draws)
+        parts = side_by_side(lambda rows: self._generate(rows, (name,), 0), blocks, self._threads)
         return np.concatenate([part[name] for part in parts])
 
     def constrain(self, draws: Float) -> dict[str, Float]:
@@ -186,38 +168,6 @@ class CmdStanBound(Closing):
     def unconstrain(self, values: Mapping[str, Float]) -> Float:
         """See `BoundModel.unconstrain`."""
         return self._transforms.unconstrain(values)
-
-    # Fitting ---------------------------------------------------------------------------
-
-    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
-        """See `BoundModel.mode`; CmdStan's L-BFGS with jacobian=True."""
-        return self._fitter.mode(init, seed, max_iter)
-
-    def variational(self, *, draws: int, seed: int = 0) -> Float:
-        """Unconstrained draws of Stan's mean-field ADVI, (draws, P)."""
-        return self._fitter.variational(draws, seed)
-
-    def sample(
-        self,
-        *,
-        seed: int = 0,
-        inits: Float | None = None,
-        output_dir: str | None = None,
-        on_iteration: Callable[[int, int], object] | None = None,
-        inv_metric: Float | None = None,
-        unconstrain: Unconstrain | None = None,
-        **options: Any,
-    ) -> SampleResult:
-        """See `BoundModel.sample`."""
-        return self._fitter.sample(
-            NUTS.of(options).completed(inv_metric),
-            seed=seed,
-            inits=inits,
-            output_dir=output_dir,
-            on_iteration=on_iteration,
-            inv_metric=inv_metric,
-            unconstrain=unconstrain or self.unconstrain,
-        )
 
     def close(self) -> None:
         """Remove the temporary files."""

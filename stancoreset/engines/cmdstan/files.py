@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from stancoreset.checks import check_path
-from stancoreset.engines.base import SAMPLER_STATS, Float
-from stancoreset.engines.layout import joined_columns, stan_columns
+from stancoreset.engines.base import Float
+from stancoreset.engines.chain_csv import Chain, write_chain
 from stancoreset.errors import EngineError, OutputError
 from stancoreset.files import read_numbers, temporary_folder
 
@@ -73,21 +73,9 @@ def read_every(path: Path, every: int, warmed: int) -> Float:
 
 def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
     """Write draws of every parameter as the sampler does, for ``generate_quantities``."""
-    columns = [c for n, value in values.items() for c in stan_columns(n, value.shape[1:])]
     count = len(next(iter(values.values()))) if values else 0
-    stats = np.zeros((count, len(SAMPLER_STATS)))
-    table = joined_columns([stats, *values.values()])
-    with path.open("w", encoding="utf-8") as stream:
-        stream.write(
-            f"# model = {name}_model\n# method = sample (Default)\n#   sample\n"
-            f"#     num_samples = {count}\n#     num_warmup = 0\n#     save_warmup = 0\n"
-            "#     thin = 1 (Default)\n"
-        )
-        stream.write(",".join([*SAMPLER_STATS, *columns]) + "\n")
-        stream.write("# Adaptation terminated\n# Step size = 1\n")
-        stream.write("# Diagonal elements of inverse mass matrix:\n# 1\n")
-        for row in table.tolist():
-            stream.write(",".join(map(repr, row)) + "\n")
+    chain = Chain(model=name, engine="", draws=count, inv_metric=np.ones(1))
+    write_chain(path, chain, {}, {n: value.shape[1:] for n, value in values.items()}, [values])
 
 
 def require_csv_folder(path: Any, name: str) -> None:

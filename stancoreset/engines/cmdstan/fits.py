@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ _ADAPTATION = {
 
 
 @dataclass(frozen=True)
-class Fitter:
+class Fits:
     """Fits of an executable with its data, in unconstrained coordinates.
 
     `threads` is the number of chains at a time, unless NUTS' options set it.
@@ -82,8 +83,8 @@ class Fitter:
             raise failure(what, ended)
         return ended
 
-    def mode(self, init: Float | None, seed: int, max_iter: int) -> Float:
-        """See `BoundModel.mode`; CmdStan's L-BFGS."""
+    def mode(self, *, init: Float | None = None, seed: int = 0, max_iter: int = 2000) -> Float:
+        """See `BoundModel.mode`; CmdStan's L-BFGS with jacobian=True."""
         what = f"CmdStan's optimizer of '{self.name}'"
         with scratch_folder() as folder:
             start = None if init is None else self._write_init(folder / "init.json", init)
@@ -91,7 +92,7 @@ class Fitter:
             self._run(what, method, folder / "mode.csv", seed=seed, init=start)
             return self._parameters(*read_csv(folder / "mode.csv"))[-1]
 
-    def variational(self, draws: int, seed: int) -> Float:
+    def variational(self, *, draws: int, seed: int = 0) -> Float:
         """Unconstrained draws of Stan's mean-field ADVI, (draws, P)."""
         what = f"ADVI of '{self.name}'"
         method = ["method=variational", "algorithm=meanfield", f"output_samples={draws}"]
@@ -120,16 +121,17 @@ class Fitter:
 
     def sample(
         self,
-        nuts: NUTS,
         *,
-        seed: int,
-        inits: Float | None,
-        output_dir: str | None,
-        on_iteration: Callable[[int, int], object] | None,
-        inv_metric: Float | None,
-        unconstrain: Unconstrain,
+        seed: int = 0,
+        inits: Float | None = None,
+        output_dir: str | None = None,
+        on_iteration: Callable[[int, int], object] | None = None,
+        inv_metric: Float | None = None,
+        unconstrain: Unconstrain | None = None,
+        **options: Any,
     ) -> SampleResult:
         """See `BoundModel.sample`."""
+        nuts = NUTS.of(options).completed(inv_metric)
         shape = nuts.chains, self.transforms.n_params
         starts = None if inits is None else np.broadcast_to(np.atleast_2d(inits), shape)
         what, started = f"NUTS of '{self.name}'", time.perf_counter()
@@ -141,6 +143,13 @@ class Fitter:
         # Without a user's files, only what memory keeps is written.
         whole = output_dir is None or nuts.keep_every == 1
         thin = nuts.apart if whole else int(nuts.thin)
+
+        def listen(line: str, chain: int) -> None:
+            if nuts.show_console:
+                print(f"Chain [{chain + 1}] {line.rstrip()}", flush=True)
+            found = _ITERATION.match(line)
+            if on_iteration is not None and found:
+                on_iteration(chain, int(found[1]))
 
         def run_chain(chain: int) -> None:
             with scratch_folder() as scratch:
@@ -159,30 +168,28 @@ class Fitter:
                     chain=chain + 1,
                     init=start,
                     refresh=nuts.refresh,
-                    on_line=_Listener(chain, nuts.show_console, on_iteration),
+                    on_line=partial(listen, chain=chain),
                 )
 
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot create the folder {folder}: {error.strerror}") from None
-        side_by_side(
-            run_chain,
-            range(nuts.chains),
-            nuts.parallel_chains or min(nuts.chains, self.threads),
-        )
+        together = nuts.parallel_chains or min(nuts.chains, self.threads)
+        side_by_side(run_chain, range(nuts.chains), together)
         seconds = time.perf_counter() - started
         native = _chains(files, what)
+        metrics = native.inv_metric if hasattr(native, "inv_metric") else native.metric
         if temporary is not None:  # the files live as long as the object that reads them
             weakref.finalize(native, temporary.cleanup)
         return SampleResult.of(
             *(_all(native, nuts) if whole else _every(native, files, nuts)),
             nuts.draws,
-            unconstrain,
+            unconstrain or self.transforms.unconstrain,
             seconds=seconds,
             settings={**nuts.settings(), "seed": seed},
             native=native,
-            inv_metric=_inv_metric(native),
+            inv_metric=None if metrics is None else np.asarray(metrics, dtype=np.float64),
         )
 
 
@@ -210,22 +217,6 @@ def _nuts_arguments(nuts: NUTS, chain: int, thin: int, metric_file: Path | None)
     ]
 
 
-@dataclass(frozen=True)
-class _Listener:
-    """Reads the output of a chain."""
-
-    chain: int
-    show_console: bool
-    on_iteration: Callable[[int, int], object] | None
-
-    def __call__(self, line: str) -> None:
-        if self.show_console:
-            print(f"Chain [{self.chain + 1}] {line.rstrip()}", flush=True)
-        found = _ITERATION.match(line)
-        if self.on_iteration is not None and found:
-            self.on_iteration(self.chain, int(found[1]))
-
-
 def _chains(files: list[Path], what: str) -> Any:
     """Read the chains as cmdstanpy's ``CmdStanMCMC``."""
     import cmdstanpy
@@ -237,12 +228,6 @@ def _chains(files: list[Path], what: str) -> Any:
         raise EngineError(f"{what} wrote files that cannot be read: {error}") from None
     except OSError as error:
         raise cannot_write(error) from None
-
-
-def _inv_metric(native: Any) -> Float | None:
-    """The chains' inverse metrics, (chains, P) or (chains, P, P); None for the identity."""
-    found = native.inv_metric if hasattr(native, "inv_metric") else native.metric
-    return None if found is None else np.asarray(found, dtype=np.float64)
 
 
 def _all(native: Any, nuts: NUTS) -> tuple[dict[str, Float], dict[str, Float]]:

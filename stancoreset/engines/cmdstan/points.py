@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from itertools import chain
@@ -75,7 +75,10 @@ _KNOWN: dict[str, Order] = {}
 
 
 def _asked(points: Float, evaluate: Evaluate) -> Order:
-    for pair in chain([points[:2]], _pairs(points.shape[1])):
+    rng = np.random.default_rng(0)
+    # After the points of interest, such as Stan might start a chain at, increasingly near to zero.
+    random = (rng.uniform(-r, r, (2, points.shape[1])) for r in (2.0, 1.0, 0.5, 0.1, 0.01))
+    for pair in chain([points[:2]], random):
         alone = np.concatenate([evaluate(point[None], Order.ROWS) for point in pair])
         if not np.isfinite(alone).all():
             continue
@@ -87,13 +90,6 @@ def _asked(points: Float, evaluate: Evaluate) -> Order:
         if not right:
             break
     return Order.ALONE
-
-
-def _pairs(n_params: int) -> Iterator[Float]:
-    """Pairs of points at which Stan might start a chain, increasingly near to zero."""
-    rng = np.random.default_rng(0)
-    for radius in (2.0, 1.0, 0.5, 0.1, 0.01):
-        yield rng.uniform(-radius, radius, (2, n_params))
 
 
 def _same(values: Float, others: Float, apart: float = 1e-8) -> bool:

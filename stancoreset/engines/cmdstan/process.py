@@ -73,17 +73,13 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
             else f"compile the program again (remove {Path(command[0]).parent}); if that does not "
             "help, Stan itself crashes with these data"
         )
-        raise EngineError(f"{what} was ended by {_cause(code)}, {advice}")
+        cause = f"exception {code:#x}" if code > 0 else f"signal {-code}"
+        if -code in set(signal.Signals):
+            cause = signal.Signals(-code).name
+        raise EngineError(f"{what} was ended by {cause}, {advice}")
     if "bad_alloc" in errors:
         raise EngineError(f"{what} ended with std::bad_alloc, {_MEMORY}")
     return subprocess.CompletedProcess(command, code, said, errors)
-
-
-def _cause(code: int) -> str:
-    """The cause of a process's end, in words: a signal, or an exception of Windows."""
-    if code > 0:
-        return f"exception {code:#x}"
-    return signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
 
 
 def _heard(process: subprocess.Popen[str], on_line: Callable[[str], object]) -> str:

@@ -18,7 +18,7 @@ from stancoreset.errors import DataError
 from stancoreset.stan.data.evaluate import Scope, evaluate_int, evaluate_number
 from stancoreset.stan.data.files import DataSource, raw_data
 from stancoreset.stan.data.values import Value, as_value, index_words
-from stancoreset.stan.syntax import expression, names_in
+from stancoreset.stan.syntax import expression, name_of, names_in
 from stancoreset.stan.syntax import nodes as n
 
 _INT32 = np.iinfo(np.int32)
@@ -36,15 +36,9 @@ def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
 
     Integers that only appear as sizes (``N``, ``D``) may be absent: they are taken from the
     variables that have that size. Variables that the program does not declare are ignored. The
-    result is in the order of declaration; ints are int or int64, reals float or float64.
+    result is in the order of declaration; ints are int or int64, reals float or float64. A
+    DataError is raised if a variable is missing, of the wrong type or of the wrong shape.
 
-    Raises
-    ------
-    DataError
-        If a variable is missing, of the wrong type or of the wrong shape.
-
-    Examples
-    --------
     >>> from stancoreset.stan.syntax.parser import parse
     >>> program = parse("data { int N; vector[N] y; } parameters { real m; } model {}")
     >>> check_data(program, {"y": [1, 2, 3]})
@@ -65,7 +59,7 @@ def check_data(program: HasData, source: DataSource) -> dict[str, Value]:
             raise DataError(f"{error}{_count_hint(decl, program.data, data, scope)}") from None
         _require_within(decl, value, scope)
         checked[decl.name] = value
-        scope.set_draws(decl.name, np.asarray(value)[None])
+        scope.values[decl.name] = np.asarray(value)[None]
     return checked
 
 
@@ -92,16 +86,11 @@ def _inferred_sizes(decls: Sequence[n.Decl], data: Mapping[str, Value]) -> dict[
     absent = {d.name for d in decls if d.type == n.INT} - set(data)
     found: dict[str, int] = {}
     for decl in decls:
-        if not absent or decl.name not in data:
-            continue
-        shape = np.shape(data[decl.name])
-        for size, length in zip(decl.size.dims, shape, strict=False):
-            if (
-                isinstance(size, n.Var)
-                and size.name in absent
-                and len(shape) == len(decl.size.dims)
-            ):
-                found.setdefault(size.name, length)
+        shape = np.shape(data[decl.name]) if decl.name in data else ()
+        if len(shape) == len(decl.size.dims):
+            for size, length in zip(decl.size.dims, shape, strict=True):
+                if name_of(size) in absent:
+                    found.setdefault(name_of(size), length)
     return found
 
 

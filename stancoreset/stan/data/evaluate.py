@@ -25,8 +25,8 @@ Array = NDArray[Any]
 class Scope:
     """Values of variables, and the definitions of those that can be computed from them.
 
-    The values in `data` have no axis of draws. The statements of `transformed_data` define further
-    variables, each by one plain assignment.
+    The values in `data` have no axis of draws; `values` have one, (1 or S, *shape). The statements
+    of `transformed_data` define further variables, each by one plain assignment.
 
     >>> from stancoreset.stan.syntax.parser import parse
     >>> program = parse("data { int N; } parameters { vector[2 * N + 1] x; } model {}")
@@ -44,19 +44,6 @@ class Scope:
         other.values = dict(self.values)
         other._definitions = dict(self._definitions)
         return other
-
-    def set_draws(self, name: str, values: Array) -> None:
-        """Give a variable one value per draw: (S, *shape)."""
-        self.values[name] = values
-
-    def value(self, name: str) -> Array:
-        """Value of a variable, (1 or S, *shape)."""
-        if name not in self.values:
-            if name not in self._definitions:
-                raise KeyError(name)
-            definition = self._definitions.pop(name)  # popped: a circle must not recurse
-            self.values[name] = self.evaluate(definition)
-        return self.values[name]
 
     def evaluate(self, e: n.Expr) -> Array:
         """Value of an expression, shape (1 or S, *shape).
@@ -77,12 +64,14 @@ class Scope:
             case n.RealLit(text=text):
                 return np.array([float(text.replace("_", ""))])
             case n.Var(name=name):
-                return self.value(name)
+                if name not in self.values and name in self._definitions:
+                    definition = self._definitions.pop(name)  # popped: a circle must not recurse
+                    self.values[name] = self.evaluate(definition)
+                return self.values[name]
             case n.Paren(arg=arg):
                 return self._evaluate(arg)
             case n.Unary(op=op, arg=arg):
-                value = self._evaluate(arg)
-                return _not(value) if op == "!" else -value if op == "-" else value
+                return _UNARY[op](self._evaluate(arg))
             case n.Transpose(arg=arg):
                 value = self._evaluate(arg)
                 return np.swapaxes(value, -1, -2) if arg.type.base == "matrix" else value
@@ -90,7 +79,8 @@ class Scope:
                 test = self._evaluate(condition)
                 if len(test) == 1:  # one branch only: the other may be undefined
                     return self._evaluate(yes if test[0] else no)
-                return _where(test != 0, self._evaluate(yes), self._evaluate(no))
+                first, second = _align(self._evaluate(yes), self._evaluate(no))
+                return np.where(_align(test != 0, first)[0], first, second)
             case n.Binary():
                 return _binary(e, self._evaluate(e.left), self._evaluate(e.right))
             case n.ArrayLit(items=items) | n.RowLit(items=items):
@@ -169,10 +159,6 @@ def _refusal(e: n.Expr) -> ProgramError:
 # --- operators ---------------------------------------------------------------------------
 
 
-def _not(x: Array) -> Array:
-    return (x == 0).astype(np.int64)
-
-
 def _align(a: Array, b: Array) -> tuple[Array, Array]:
     """Give scalars per draw the dimensions of containers: (S,) → (S, 1, …)."""
     ndim = max(a.ndim, b.ndim)
@@ -180,11 +166,6 @@ def _align(a: Array, b: Array) -> tuple[Array, Array]:
         a.reshape(*a.shape, *(1,) * (ndim - a.ndim)),
         b.reshape(*b.shape, *(1,) * (ndim - b.ndim)),
     )
-
-
-def _where(test: Array, yes: Array, no: Array) -> Array:
-    yes, no = _align(yes, no)
-    return np.where(test.reshape(-1, *(1,) * (yes.ndim - 1)), yes, no)
 
 
 def _elementwise(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -200,6 +181,11 @@ def _truncated(a: Array, b: Array) -> Array:
     return np.where((a < 0) != (b < 0), -quotient, quotient)
 
 
+_UNARY: dict[str, Callable[[Array], Array]] = {
+    "!": lambda x: (x == 0).astype(np.int64),
+    "-": np.negative,
+    "+": np.positive,
+}
 _ELEMENTWISE: dict[str, Callable[[Array, Array], Array]] = {
     "+": np.add,
     "-": np.subtract,
@@ -273,10 +259,6 @@ def _extreme(
     return apply
 
 
-def _fill(value: float, *sizes: Array) -> Array:
-    return np.full((1, *(int(s.reshape(())) for s in sizes)), value)
-
-
 def _repeat(x: Array, *sizes: Array) -> Array:
     """rep_vector, rep_array, …: new dimensions go in front of the element's own."""
     new = tuple(int(s.reshape(())) for s in sizes)
@@ -322,16 +304,14 @@ _FUNCTIONS |= {
     "cumulative_sum": lambda x: np.cumsum(x, axis=1),
     "num_elements": lambda x: np.array([prod(x.shape[1:])]),
     "dims": lambda x: np.array([x.shape[1:]]),
-    "to_vector": lambda x: x if x.ndim < 3 else np.swapaxes(x, 1, 2).reshape(len(x), -1),
-    "to_row_vector": lambda x: x if x.ndim < 3 else np.swapaxes(x, 1, 2).reshape(len(x), -1),
-    "rep_vector": _repeat,
-    "rep_row_vector": _repeat,
-    "rep_array": _repeat,
+    **dict.fromkeys(
+        ("to_vector", "to_row_vector"),
+        lambda x: x if x.ndim < 3 else np.swapaxes(x, 1, 2).reshape(len(x), -1),
+    ),
+    **dict.fromkeys(("rep_vector", "rep_row_vector", "rep_array"), _repeat),
     "rep_matrix": _repeat_matrix,
-    "zeros_vector": lambda k: _fill(0.0, k),
-    "zeros_row_vector": lambda k: _fill(0.0, k),
-    "ones_vector": lambda k: _fill(1.0, k),
-    "ones_row_vector": lambda k: _fill(1.0, k),
+    **dict.fromkeys(("zeros_vector", "zeros_row_vector"), lambda k: _repeat(np.zeros(1), k)),
+    **dict.fromkeys(("ones_vector", "ones_row_vector"), lambda k: _repeat(np.ones(1), k)),
     "pi": lambda: np.array([np.pi]),
     "e": lambda: np.array([np.e]),
     "sqrt2": lambda: np.array([np.sqrt(2.0)]),

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -37,33 +36,19 @@ DataSource: TypeAlias = "_OneSource | Sequence[_OneSource]"
 
 
 def read_data(source: DataSource, *, only: Iterable[str] | None = None) -> dict[str, Value]:
-    """Data from a mapping, a table or a file, as plain numbers and arrays.
+    """Data from a mapping, a table or a file, as plain numbers and arrays of int64 or float64.
 
-    Parameters
-    ----------
-    source : mapping, pandas.DataFrame, path, or a list of these
-        A mapping holds numbers, arrays, lists, pandas objects or boolean arrays. A path is
-        ``.csv``, ``.feather``, ``.parquet``, ``.arrow``, ``.npz`` or Stan JSON, which a file of
-        another suffix is, too, unless its first bytes say otherwise. In a table a column is a
-        vector; columns named ``X.1 … X.D`` or ``X[1] … X[D]``, and columns whose cells are lists,
-        are matrices. Of several sources the later ones win, so that ``["flights.parquet",
-        {"beta_scale": 2.5}]`` adds what a table cannot hold.
-    only : iterable of str, optional
-        Names of interest: others are left out, unchecked. By default everything is read.
+    A mapping holds numbers, arrays, lists, pandas objects or boolean arrays. A path is ``.csv``,
+    ``.feather``, ``.parquet``, ``.arrow``, ``.npz`` or Stan JSON, which a file of another suffix
+    is, too, unless its first bytes say otherwise. In a table a column is a vector; columns named
+    ``X.1 … X.D`` or ``X[1] … X[D]``, and columns whose cells are lists, are matrices. Of several
+    sources the later ones win, so that ``["flights.parquet", {"beta_scale": 2.5}]`` adds what a
+    table cannot hold. Names that are not among `only` are left out, unchecked; by default
+    everything is read.
 
-    Returns
-    -------
-    dict of str to int, float or ndarray
-        Arrays are int64 or float64; an array that is one already is not copied.
+    A DataError is raised for a file that does not exist or is not JSON, with line and column, and
+    for a value that is not numeric, is NaN or infinite (with its first index), ragged or complex.
 
-    Raises
-    ------
-    DataError
-        No such file; not JSON, with line and column; a value that is not numeric, is NaN
-        or infinite (with its first index), ragged or complex.
-
-    Examples
-    --------
     >>> read_data({"N": np.int64(2), "y": [True, False], "x": [1.5, 2]})
     {'N': 2, 'y': array([1, 0]), 'x': array([1.5, 2. ])}
     """
@@ -114,21 +99,22 @@ def indexed_columns(labels: Iterable[Any]) -> tuple[list[Any], dict[str, dict[in
     >>> indexed_columns(["y", "X.1", "X[2]"])
     (['y'], {'X': {1: 'X.1', 2: 'X[2]'}})
     """
-    single: list[Any] = []
+    places = [(name, *one) for name, several in _places(labels).items() for one in several]
     indexed: dict[str, dict[int, Any]] = {}
-    for label in labels:
-        name, number = _place(label)
-        if number is None:
-            single.append(label)
-        else:
+    for name, number, label in places:
+        if number is not None:
             indexed.setdefault(name, {})[number] = label
-    return single, indexed
+    return [label for _, number, label in places if number is None], indexed
 
 
-def _place(label: Any) -> tuple[str, int | None]:
-    """A column's variable, and which of a matrix's columns it is."""
-    match = _INDEXED_COLUMN.fullmatch(str(label))
-    return (match["name"], int(match["dot"] or match["square"])) if match else (str(label), None)
+def _places(labels: Iterable[Any]) -> dict[str, list[tuple[int | None, Any]]]:
+    """Columns by their variable, each with which of a matrix's columns it is."""
+    found: dict[str, list[tuple[int | None, Any]]] = {}
+    for label in labels:
+        match = _INDEXED_COLUMN.fullmatch(str(label))
+        number = int(match["dot"] or match["square"]) if match else None
+        found.setdefault(match["name"] if match else str(label), []).append((number, label))
+    return found
 
 
 def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
@@ -137,11 +123,8 @@ def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
     A variable that its columns do not make clear is the error that says so: a table may hold
     more than the program reads.
     """
-    found: dict[str, list[tuple[int | None, Any]]] = {}
-    for label in frame.columns:
-        name, number = _place(label)
-        found.setdefault(name, []).append((number, label))
-    return {name: _variable(frame, name, places) for name, places in found.items()}
+    columns = _places(frame.columns)
+    return {name: _variable(frame, name, places) for name, places in columns.items()}
 
 
 def _variable(frame: pd.DataFrame, name: str, places: list[tuple[int | None, Any]]) -> Any:
@@ -181,17 +164,15 @@ def json_text(data: Mapping[str, Value]) -> str:
 def to_json(data: Mapping[str, Value], path: str | os.PathLike[str]) -> Path:
     """Write Stan JSON to `path`, one variable at a time; never leaves a half-written file."""
     target = Path(path)
-    descriptor, scratch = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".tmp")
     try:
-        with os.fdopen(descriptor, "wb") as out:
+        with target.open("wb") as out:
             for i, name in enumerate(data):
                 out.write(b",\n" if i else b"{")
                 out.write(json.dumps(name).encode() + b": ")
                 out.write(_json_value(name, data[name]))
             out.write(b"}\n" if data else b"{}\n")
-        os.replace(scratch, target)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
         raise
     return target
 

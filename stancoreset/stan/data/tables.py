@@ -55,8 +55,6 @@ class ArrowTable(Protocol):
 class TableFile:
     """A file of columns, in any of the formats of `FORMATS`.
 
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "rows.csv"
     >>> _ = path.write_text("late,hour\\n0,9.5\\n1,17\\n")
@@ -110,21 +108,18 @@ class TableFile:
         if not self.is_table:
             found = _json(self.path) if self.format == "json" else _npz(self.path)
             return found if wanted is None else {name: found[name] for name in wanted}
-        with reading_table(self.path):
-            return cast("Mapping[str, Any]", self._frame(wanted))
-
-    def _frame(self, wanted: list[str] | None) -> pd.DataFrame:
         import pandas as pd
 
-        if self.format == "csv":
-            frame = pd.read_csv(self.path, usecols=wanted)
-            if wanted is None:
-                frame.columns = pd.Index(_csv_names(self.path))
-            return frame
-        require_different(self.schema().names, self.path)
-        if self.format == "parquet":
-            return pd.read_parquet(self.path, columns=wanted)
-        return pd.read_feather(self.path, columns=wanted)
+        with reading_table(self.path):
+            if self.format == "csv":
+                frame = pd.read_csv(self.path, usecols=wanted)
+                if wanted is None:
+                    frame.columns = pd.Index(_csv_names(self.path))
+            else:
+                require_different(self.schema().names, self.path)
+                read = pd.read_parquet if self.format == "parquet" else pd.read_feather
+                frame = read(self.path, columns=wanted)
+            return cast("Mapping[str, Any]", frame)
 
     def csv_chunks(self, names: Sequence[str] | None, rows: int) -> Iterator[pd.DataFrame]:
         """A CSV file's rows, `rows` at a time, in the types that all of its rows have."""
@@ -154,18 +149,14 @@ def reading_table(where: str | Path) -> Iterator[None]:
             f"reading {where} needs pyarrow: pip install 'stancoreset[parquet]'"
         ) from error
     except Exception as error:
-        if not _is_of_readers(error):
+        # pandas or pyarrow refuse a file: pyarrow's errors are of many classes.
+        arrow = any(base.__name__ == "ArrowException" for base in type(error).__mro__)
+        if not (arrow or isinstance(error, ValueError | OSError)):
             raise
         words = (str(error).splitlines() or [type(error).__name__])[0]
         known = Path(where).suffix.lower() in FORMATS
         hint = "; correct it there, or write it again" if known else f"; expected {READABLE}"
         raise DataError(f"{where} cannot be read as a table: {words}{hint}") from error
-
-
-def _is_of_readers(error: Exception) -> bool:
-    """Whether pandas or pyarrow refuse a file: pyarrow's errors are of many classes."""
-    arrow = any(base.__name__ == "ArrowException" for base in type(error).__mro__)
-    return arrow or isinstance(error, ValueError | OSError)
 
 
 def require_different(names: Iterable[str], where: object) -> None:
@@ -192,6 +183,10 @@ def _csv_names(path: Path) -> list[Any]:
     return names if len(set(names)) < len(names) == len(header) else header
 
 
+# Types by numpy's letters for their kinds; all others are read as text.
+_CSV_TYPES = {"b": "bool", "i": "int64", "f": "float64"}
+
+
 @lru_cache(maxsize=256)
 def _csv_types(path: Path, changed: int, size: int, rows: int) -> Mapping[str, str]:
     """The narrowest type of each column that holds all of its rows."""
@@ -201,17 +196,12 @@ def _csv_types(path: Path, changed: int, size: int, rows: int) -> Mapping[str, s
     found: dict[str, str] = {}
     for chunk in pd.read_csv(path, chunksize=rows):
         for name, column in chunk.items():
-            kind = _csv_type(column)
+            kind = _CSV_TYPES.get(getattr(column.dtype, "kind", "O"), "str")
             before = found.setdefault(str(name), kind)
             if before != kind:
                 numbers = {before, kind} <= {"int64", "float64"}
                 found[str(name)] = "float64" if numbers else "str"
     return found
-
-
-def _csv_type(column: pd.Series[Any]) -> str:
-    kind = getattr(column.dtype, "kind", "O")
-    return {"b": "bool", "i": "int64", "f": "float64"}.get(kind, "str")
 
 
 def _json(path: Path) -> Mapping[str, Any]:

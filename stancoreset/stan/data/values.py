@@ -8,7 +8,7 @@ and an array of the right type is passed on without a copy.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,9 +57,9 @@ def _as_array(name: str, value: Any) -> NDArray[Any]:
         try:
             array = np.asarray(value)
         except (ValueError, TypeError, OverflowError) as error:
-            if isinstance(value, list | tuple):
-                raise DataError(f"data variable {name!r} {_ragged(value)}") from error
-            raise DataError(f"data variable {name!r} is not an array: {error}") from error
+            fault = _ragged(value, "element") if isinstance(value, list | tuple) else ""
+            fault = fault or f"is not an array: {error}"
+            raise DataError(f"data variable {name!r} {fault}") from error
         if array.dtype.kind in "US":  # numpy has turned the numbers beside a text into text
             array = np.asarray(value, dtype=object)
     return _from_objects(name, array) if array.dtype.kind == "O" else array
@@ -84,19 +84,14 @@ def _holds_rows(array: NDArray[Any]) -> bool:
 def _from_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """A column of equally long lists as a matrix; other object arrays unchanged."""
     if array.ndim == 1 and _holds_rows(array):
-        lengths = [np.shape(row) for row in array]
-        odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
-        if odd is not None:
-            raise DataError(
-                f"data variable {name!r} is ragged: row 0 has shape {lengths[0]}, "
-                f"row {odd} has shape {lengths[odd]} (counting from 0); expected rows of one shape"
-            )
+        if fault := _ragged(array, "row"):
+            raise DataError(f"data variable {name!r} {fault}")
         return np.stack([np.asarray(row) for row in array])
     return array
 
 
-def _ragged(value: Sequence[Any]) -> str:
-    """Where a nested list stops being rectangular."""
+def _ragged(value: Iterable[Any], part: str) -> str:
+    """Where a nested list, each of whose items is a `part`, stops being rectangular, or nowhere."""
 
     def shape(item: Any) -> tuple[int, ...] | None:
         try:
@@ -105,13 +100,13 @@ def _ragged(value: Sequence[Any]) -> str:
             return None
 
     shapes = [shape(item) for item in value]
-    odd = next((i for i, s in enumerate(shapes) if s is None or s != shapes[0]), 0)
-    if shapes[odd] is None:
-        return f"is ragged within element {odd} (counting from 0); expected elements of one shape"
-    return (
-        f"is ragged: element 0 has shape {shapes[0]}, element {odd} has shape {shapes[odd]} "
-        "(counting from 0); expected elements of one shape"
-    )
+    odd = next((i for i, s in enumerate(shapes) if s is None or s != shapes[0]), None)
+    if odd is None:
+        return ""
+    where = f" within {part} {odd}"
+    if shapes[odd] is not None:
+        where = f": {part} 0 has shape {shapes[0]}, {part} {odd} has shape {shapes[odd]}"
+    return f"is ragged{where} (counting from 0); expected {part}s of one shape"
 
 
 def _not_numeric(array: NDArray[Any]) -> str:

@@ -55,9 +55,5 @@ class Names:
 
     def loop(self) -> str:
         """A loop variable: ``n`` where it is free; separate loops may share it."""
-        if "n" not in self.used:
-            return "n"
-        for name in ("i", "row", "obs_n"):
-            if name not in self.used:
-                return name
-        return "n_row_"
+        names = (name for name in ("n", "i", "row", "obs_n") if name not in self.used)
+        return next(names, "n_row_")

@@ -48,8 +48,7 @@ class Type(Node):
     @property
     def rank(self) -> int:
         """Number of indices that reach a scalar."""
-        inner = {"matrix": 2, "complex_matrix": 2}.get(self.base, 0)
-        return self.array + (inner or ("vector" in self.base))
+        return self.array + (2 if self.base.endswith("matrix") else "vector" in self.base)
 
     def element(self) -> Type:
         """Type after one single index."""
@@ -428,6 +427,12 @@ class Program(Node):
     model: tuple[Stmt, ...] = ()
     generated_quantities: tuple[Stmt, ...] = ()
     code: str = ""
+
+    @property
+    def blocks(self) -> dict[str, tuple[Statement, ...]]:
+        """The statements of each block, by the block's name in Stan."""
+        names = (f.name for f in fields(self) if f.name != "code")
+        return {name.replace("_", " "): getattr(self, name) for name in names}
 
     @property
     def integers(self) -> set[str]:

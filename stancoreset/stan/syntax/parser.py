@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 from stancoreset.errors import ProgramError
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.syntax import stanc
-from stancoreset.stan.syntax.lines import source_lines
+from stancoreset.stan.syntax import printer, stanc
 from stancoreset.stan.syntax.nodes import Program
 from stancoreset.stan.syntax.queries import picks_one
 
@@ -38,6 +38,17 @@ CONSTRAINTS = {
     "Covariance": "cov_matrix", "StochasticRow": "row_stochastic_matrix",
     "StochasticColumn": "column_stochastic_matrix", "SumToZero": "sum_to_zero_vector",
 }  # fmt: skip
+# The kind of a constraint, and the names of its expressions.
+_SIDES = {
+    "Lower": ("bounds", "lower"), "Upper": ("bounds", "upper"),
+    "LowerUpper": ("bounds", "lower", "upper"),
+    "Offset": ("affine", "offset"), "Multiplier": ("affine", "multiplier"),
+    "OffsetMultiplier": ("affine", "offset", "multiplier"),
+}  # fmt: skip
+_TRUNCATIONS = {
+    "NoTruncate": (), "TruncateUpFrom": ("lower",), "TruncateDownFrom": ("upper",),
+    "TruncateBetween": ("lower", "upper"),
+}  # fmt: skip
 # Statements of one word, those of one expression, messages, and expressions of one kind of part.
 _WORDS: dict[str, Callable[[], n.Stmt]] = {
     "ReturnVoid": n.Return, "Break": n.Break, "Continue": n.Continue, "Skip": n.Skip,
@@ -56,6 +67,16 @@ _INDICES: dict[str, Callable[..., n.Indexing]] = {
     "Single": n.Single, "Upfrom": n.From, "Downfrom": n.To, "Between": n.Between,
 }  # fmt: skip
 _TOKEN = re.compile(r'\(|\)|"(?:\\.|[^"\\])*"|[^\s()"]+')
+
+_WORD = re.compile(
+    r"""(?P<skip>//[^\n]*|/\*.*?\*/)
+      | (?P<include>\#include[ \t]*(?P<file><[^>\n]*>|"[^"\n]*"|[^\s/]+))
+      | (?P<word>"[^"]*"
+          | \d+(?:\.(?!\*|/|\^|'))?\d*(?:[eE][+-]?\d+)?i? | \.\d+(?:[eE][+-]?\d+)?
+          | \w+ | %/% | \.\*=? | \./=? | \.\^ | [-+*/<>=!]= | && | \|\| | [^\s])""",
+    re.VERBOSE | re.DOTALL,
+)
+_FREE = set("{}();,")  # words that formatting adds or drops
 
 Sexp = Any  # str | list[Sexp]
 
@@ -133,17 +154,6 @@ def type_of(sexp: Sexp) -> n.Type:
     raise unknown("a type", sexp)
 
 
-_BLOCKS = (
-    ("functionblock", "functions"),
-    ("datablock", "data"),
-    ("transformeddatablock", "transformed_data"),
-    ("parametersblock", "parameters"),
-    ("transformedparametersblock", "transformed_parameters"),
-    ("modelblock", "model"),
-    ("generatedquantitiesblock", "generated_quantities"),
-)
-
-
 def parse(
     code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
 ) -> Program:
@@ -187,15 +197,16 @@ class _Reader:
 
     def program(self, tree: Sexp) -> Program:
         blocks: dict[str, tuple[Any, ...]] = {}
-        values = record(tree, *(key for key, _ in _BLOCKS))
-        for (_, attribute), value in zip(_BLOCKS, values, strict=True):
+        for name in Program().blocks:
+            key = "functionblock" if name == "functions" else name.replace(" ", "") + "block"
+            (value,) = record(tree, key)
             if not value:
                 continue
-            body = record(value[0], "stmts")[0]
-            if attribute == "functions":
+            (body,) = record(value[0], "stmts")
+            if name == "functions":
                 definitions = [s[0][1][1:] for s in body if s[0][1][0] == "FunDef"]
                 self.user = {name_of(record(d, "funname")[0]) for d in definitions}
-            blocks[attribute] = self.statements(body)
+            blocks[name.replace(" ", "_")] = self.statements(body)
         return Program(**blocks, code=self.code)
 
     # ---- statements -------------------------------------------------------------------
@@ -216,15 +227,12 @@ class _Reader:
         return n.Block(tuple(self.statement(sexp)), number=number, line=line)
 
     def statement(self, sexp: Sexp) -> Iterator[n.Stmt]:
-        match record(sexp, "stmt")[0]:
-            case ["VarDecl", *rest]:
-                yield from self.declarations(rest)
-            case simple_or_compound:
-                yield self.simple(simple_or_compound)
-
-    def simple(self, sexp: Sexp) -> n.Stmt:
-        number, line = self.place()
-        return replace(self.read(sexp), number=number, line=line)
+        (inner,) = record(sexp, "stmt")
+        if inner[0] == "VarDecl":
+            yield from self.declarations(inner[1:])
+        else:
+            number, line = self.place()
+            yield replace(self.read(inner), number=number, line=line)
 
     def read(self, sexp: Sexp) -> n.Stmt:
         """A statement without its place."""
@@ -234,7 +242,10 @@ class _Reader:
             case [str(kind), value] if kind in _OF_A_VALUE:
                 return _OF_A_VALUE[kind](self.expr(value))
             case [str(kind), items] if kind in _MESSAGES:
-                return n.Message(_MESSAGES[kind], tuple(self.printable(i) for i in items))
+                parts = (
+                    quoted(x) if is_text == "PString" else self.expr(x) for is_text, x in items
+                )
+                return n.Message(_MESSAGES[kind], tuple(parts))
             case ["Assignment", *rest]:
                 return self.assignment(rest)
             case ["Tilde", *rest]:
@@ -272,11 +283,12 @@ class _Reader:
 
     def tilde(self, sexp: Sexp) -> n.Tilde:
         arg, name, args, cut = record(sexp, "arg", "distribution", "args", "truncation")
-        lower, upper = self.truncation(cut)
-        return n.Tilde(
-            self.expr(arg), name_of(name), self.exprs(args), cut != "NoTruncate",
-            lower, upper,
-        )  # fmt: skip
+        kind, *limits = [cut] if isinstance(cut, str) else cut
+        if kind not in _TRUNCATIONS:
+            raise unknown("a truncation", cut)
+        known: dict[str, Any] = dict(zip(_TRUNCATIONS[kind], self.exprs(limits), strict=True))
+        truncated = kind != "NoTruncate"
+        return n.Tilde(self.expr(arg), name_of(name), self.exprs(args), truncated, **known)
 
     def conditional(self, condition: Sexp, yes: Sexp, no: Sexp) -> n.If:
         test = self.expr(condition)
@@ -286,26 +298,6 @@ class _Reader:
         chained = record(no[0], "stmt")[0][0] == "IfThenElse"
         return n.If(test, first, self.one(no[0]) if chained else self.block(no[0]))
 
-    def printable(self, sexp: Sexp) -> n.Expr | str:
-        match sexp:
-            case ["PString", text]:
-                return quoted(text)
-            case ["PExpr", value]:
-                return self.expr(value)
-        raise unknown("a printed item", sexp)
-
-    def truncation(self, sexp: Sexp) -> tuple[n.Expr | None, n.Expr | None]:
-        match sexp:
-            case "NoTruncate":
-                return None, None
-            case ["TruncateUpFrom", lower]:
-                return self.expr(lower), None
-            case ["TruncateDownFrom", upper]:
-                return None, self.expr(upper)
-            case ["TruncateBetween", lower, upper]:
-                return self.expr(lower), self.expr(upper)
-        raise unknown("a truncation", sexp)
-
     def function(self, sexp: Sexp) -> n.FunDef:
         returns, name, arguments, body = record(sexp, "returntype", "funname", "arguments", "body")
         parameters = tuple(
@@ -314,12 +306,8 @@ class _Reader:
         )
         result = n.Type("void") if returns == "Void" else type_of(returns[1])
         inner = self.one(body)
-        return n.FunDef(
-            name_of(name),
-            result,
-            parameters,
-            None if isinstance(inner, n.Skip) else inner,
-        )
+        defined = None if isinstance(inner, n.Skip) else inner
+        return n.FunDef(name_of(name), result, parameters, defined)
 
     def declarations(self, sexp: Sexp) -> Iterator[n.Decl]:
         kind, bounds, variables = record(sexp, "decl_type", "transformation", "variables")
@@ -353,18 +341,10 @@ class _Reader:
         match sexp:
             case "Identity":
                 return n.Constraint()
-            case ["Lower", low]:
-                return n.Constraint("bounds", lower=self.expr(low))
-            case ["Upper", high]:
-                return n.Constraint("bounds", upper=self.expr(high))
-            case ["LowerUpper", low, high]:
-                return n.Constraint("bounds", lower=self.expr(low), upper=self.expr(high))
-            case ["Offset", offset]:
-                return n.Constraint("affine", offset=self.expr(offset))
-            case ["Multiplier", scale]:
-                return n.Constraint("affine", multiplier=self.expr(scale))
-            case ["OffsetMultiplier", offset, scale]:
-                return n.Constraint("affine", offset=self.expr(offset), multiplier=self.expr(scale))
+            case [str(name), *values] if name in _SIDES:
+                kind, *sides = _SIDES[name]
+                known: dict[str, Any] = dict(zip(sides, self.exprs(values), strict=True))
+                return n.Constraint(kind, **known)
             case ["TupleTransformation", items]:
                 return n.Constraint("tuple", items=tuple(map(self.constraint, items)))
             case str(name) if name in CONSTRAINTS:
@@ -402,9 +382,8 @@ class _Reader:
 
     def expr(self, sexp: Sexp) -> n.Expr:
         inner, meta = record(sexp, "expr", "emeta")
-        match inner:
-            case ["Promotion", value, *_]:
-                return self.expr(value)
+        if inner[0] == "Promotion":
+            return self.expr(inner[1])
         (kind,) = record(meta, "type_")
         return replace(self.untyped(inner), type=type_of(kind))
 
@@ -420,8 +399,10 @@ class _Reader:
             case [str(kind), items] if kind in _LISTS:
                 return _LISTS[kind](self.exprs(items))
             case ["FunApp" | "CondDistApp", _, name, args]:
+                # normal_lupdf of a user's normal_lpdf is the user's too.
                 called = name_of(name)
-                return n.Call(called, self.exprs(args), self.is_user(called))
+                normed = re.sub(r"_lup([dm]f)$", r"_lp\1", called)
+                return n.Call(called, self.exprs(args), not self.user.isdisjoint({called, normed}))
             case ["BinOp", left, op, right] if op in OPERATORS:
                 return n.Binary(self.expr(left), OPERATORS[op], self.expr(right))
             case ["PrefixOp", op, arg] if op in OPERATORS:
@@ -438,10 +419,6 @@ class _Reader:
                 return n.TupleItem(self.expr(base), int(number))
         raise unknown("an expression", sexp)
 
-    def is_user(self, name: str) -> bool:
-        # normal_lupdf of a user's normal_lpdf is the user's too.
-        return name in self.user or re.sub(r"_lup([dm]f)$", r"_lp\1", name) in self.user
-
     def indexing(self, sexp: Sexp) -> n.Indexing:
         match sexp:
             case "All":
@@ -449,3 +426,54 @@ class _Reader:
             case [str(kind), *parts] if kind in _INDICES:
                 return _INDICES[kind](*self.exprs(parts))
         raise unknown("an index", sexp)
+
+
+# ---- lines of the source --------------------------------------------------------------
+
+
+def source_lines(draft: n.Program, source: str, include_paths: Sequence[str]) -> list[int]:
+    """Lines of the user's source on which the statements of `draft` stand, by their numbers.
+
+    stanc prints its tree without positions. The printed tree and the source are the same words up
+    to braces, parentheses, comments and deprecated spellings: the two are aligned word by word.
+    """
+    printed: list[str] = []
+    begins: dict[int, int] = {}  # statements and the words with which they begin
+    for text, statement in printer.program_lines(draft):
+        if statement is not None:
+            begins[statement.number] = len(printed)
+        printed += (word for word, _ in _words(text, ()))
+    original = list(_words(source, tuple(include_paths)))
+    words = [word for word, _ in original]
+    lines = [0] * len(printed)
+    for i, j, size in SequenceMatcher(None, printed, words, autojunk=False).get_matching_blocks():
+        lines[i : i + size] = (line for _, line in original[j : j + size])
+    for i in reversed(range(len(lines) - 1)):  # what is spelled otherwise stands before the next
+        lines[i] = lines[i] or lines[i + 1]
+    count = max((s.number for s in n.find_all(draft, n.Statement)), default=-1) + 1
+    # The braces around a loop's body are a statement too, on the line of the loop.
+    found = [1] * count
+    for k in range(count):
+        at = begins.get(k, len(lines))
+        found[k] = lines[at] if at < len(lines) else found[max(k - 1, 0)]
+    return found
+
+
+def _words(
+    text: str, include_paths: Sequence[str], line: int | None = None
+) -> Iterator[tuple[str, int]]:
+    """Words of Stan text, each with its line; an included file's carry the include's line."""
+    at, seen = 1, 0
+    for match in _WORD.finditer(text):
+        at += text.count("\n", seen, match.start())
+        seen = match.start()
+        here = at if line is None else line
+        if match["include"]:
+            name = match["file"].strip('<>"')
+            for folder in include_paths:
+                path = Path(folder, name)
+                if path.is_file():
+                    yield from _words(path.read_text(encoding="utf-8"), include_paths, here)
+                    break
+        elif match["word"] and match["word"] not in _FREE:
+            yield match["word"], here

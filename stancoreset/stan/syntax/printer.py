@@ -19,15 +19,6 @@ PRECEDENCE = {
 
 _WITH_BAR = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_cdf", "_lcdf", "_lccdf")
 
-_BLOCKS = (
-    ("data", "data"),
-    ("transformed data", "transformed_data"),
-    ("parameters", "parameters"),
-    ("transformed parameters", "transformed_parameters"),
-    ("model", "model"),
-    ("generated quantities", "generated_quantities"),
-)
-
 
 def _strength(e: n.Expr) -> float:
     match e:
@@ -76,10 +67,6 @@ def _unary(e: n.Unary) -> str:
     return f"{e.op}({inner})" if inner.startswith(e.op) else f"{e.op}{inner}"
 
 
-def _ternary(e: n.Ternary) -> str:
-    return f"{_within(e.condition, 2)} ? {_within(e.yes, 2)} : {_within(e.no, 1)}"
-
-
 def _tuple(e: n.TupleLit) -> str:
     # Of one item without a comma it is an expression in parentheses.
     return f"({_list(e.items)}{',' if len(e.items) == 1 else ''})"
@@ -97,7 +84,7 @@ _EXPRESSIONS: dict[type[n.Node], Callable[[Any], str]] = {
     n.Paren: lambda e: f"({expression(e.arg)})",
     n.Unary: _unary,
     n.Transpose: lambda e: f"{_within(e.arg)}'",
-    n.Ternary: _ternary,
+    n.Ternary: lambda e: f"{_within(e.condition, 2)} ? {_within(e.yes, 2)} : {_within(e.no, 1)}",
     n.ArrayLit: lambda e: f"{{{_list(e.items)}}}",
     n.RowLit: lambda e: f"[{_list(e.items)}]",
     n.TupleLit: _tuple,
@@ -111,13 +98,12 @@ _EXPRESSIONS: dict[type[n.Node], Callable[[Any], str]] = {
 }
 
 
-def _list(items: Iterable[n.Node]) -> str:
-    return ", ".join(map(expression, items))
+def _list(items: Iterable[n.Node | str]) -> str:
+    return ", ".join(x if isinstance(x, str) else expression(x) for x in items)
 
 
 def _constraint(c: n.Constraint) -> str:
-    names = ("lower", "upper", "offset", "multiplier")
-    given = [f"{k}={_within(v, 6)}" for k in names if (v := getattr(c, k)) is not None]
+    given = [f"{name}={_within(value, 6)}" for name, value in c.given.items()]
     return f"<{', '.join(given)}>" if given else ""
 
 
@@ -220,16 +206,12 @@ _STATEMENTS: dict[type[n.Node], Callable[[Any], str]] = {
     n.TargetAdd: lambda s: f"target += {expression(s.value)};",
     n.JacobianAdd: lambda s: f"jacobian += {expression(s.value)};",
     n.VoidCall: lambda s: f"{s.name}({_list(s.args)});",
-    n.Message: lambda s: f"{s.kind}({', '.join(map(_item, s.items))});",
+    n.Message: lambda s: f"{s.kind}({_list(s.items)});",
     n.Return: lambda s: f"return{_value('', s.value)};",
     n.Break: lambda s: "break;",
     n.Continue: lambda s: "continue;",
     n.Skip: lambda s: ";",
 }
-
-
-def _item(item: n.Expr | str) -> str:
-    return item if isinstance(item, str) else expression(item)
 
 
 def statement(s: n.Stmt) -> str:
@@ -247,8 +229,7 @@ def statements(body: Iterable[n.Stmt], depth: int = 1) -> str:
 
 def program_lines(p: n.Program) -> Iterator[tuple[str, n.Stmt | None]]:
     """Lines of a whole program, each with the statement that begins on it."""
-    blocks = [("functions", p.functions), *((t, getattr(p, a)) for t, a in _BLOCKS)]
-    for title, body in blocks:
+    for title, body in p.blocks.items():
         if body:
             yield f"{title} {{", None
             yield from block_lines(body)

@@ -147,21 +147,17 @@ def _run(
     return run(find_stanc(), tuple(options), code, filename)
 
 
-def check(
-    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
-) -> None:
+def check(code: str, *, filename: str = "model.stan") -> None:
     """Check syntax and types of a Stan program; a CompileError has Stan's message.
 
     >>> check("parameters { real x; } model { x ~ std_normal(); }")
     """
-    _run(["--info"], code, include_paths, filename)
+    _run(["--info"], code, filename=filename)
 
 
-def auto_format(
-    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
-) -> str:
+def auto_format(code: str, *, filename: str = "model.stan") -> str:
     """The program as Stan's formatter lays it out (comments kept, 78 columns)."""
-    return _run(["--auto-format"], code, include_paths, filename)[0]
+    return _run(["--auto-format"], code, filename=filename)[0]
 
 
 def canonical(
@@ -171,11 +167,9 @@ def canonical(
     return _run(["--auto-format", _CANONICAL], code, include_paths, filename)[0]
 
 
-def decorated_ast(
-    code: str, *, include_paths: Sequence[str | Path] = (), filename: str = "model.stan"
-) -> str:
+def decorated_ast(code: str) -> str:
     """The typed syntax tree as stanc prints it, an S-expression."""
-    return _run(["--debug-decorated-ast"], code, include_paths, filename)[0]
+    return _run(["--debug-decorated-ast"], code)[0]
 
 
 def is_canonical(code: str) -> bool:

@@ -1,10 +1,10 @@
-"""Stan's constraining transforms of the types whose numbers constrain each other, vectorised.
+"""Stan's constraining transforms, vectorised.
 
-Every transform is a `Bijector`: `constrain` maps unconstrained coordinates (B, m) to values
+Bounds, offset and multiplier act on each number by itself. The transform of a type whose numbers
+constrain each other is a `Bijector`: `constrain` maps unconstrained coordinates (B, m) to values
 (B, *shape), and `unconstrain` is its inverse. The formulas, the order of the coordinates and the
 names follow the Stan Reference Manual, "Constraint transforms", and Stan's mathematics library
-(stan/math/prim/constraint). Transforms that act on each number by itself are in
-`stancoreset.stan.transforms.arrays`.
+(stan/math/prim/constraint).
 """
 
 from __future__ import annotations
@@ -14,15 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, softmax
-
-from stancoreset.stan.transforms.arrays import stack_columns, unstack_columns
+from scipy.special import expit, log_expit, softmax
 
 Float = NDArray[np.float64]
 Shape = tuple[int, ...]
-
-Constrain = Callable[[Float, Shape], Float]
-Unconstrain = Callable[[Float], Float]
 
 
 def has_ilr_simplex(version: tuple[int, ...]) -> bool:
@@ -39,20 +34,72 @@ class Bijector:
     """
 
     free_shape: Callable[[Shape], Shape]
-    constrain: Constrain
-    unconstrain: Unconstrain
+    constrain: Callable[[Float, Shape], Float]
+    unconstrain: Callable[[Float], Float]
 
 
-# --- ordered -----------------------------------------------------------------------------
+# --- each number by itself, and Stan's order of numbers -----------------------------------
 
 
-def _ordered(u: Float, shape: Shape) -> Float:
-    steps = np.concatenate([u[:, :1], np.exp(u[:, 1:])], axis=1)
-    return np.cumsum(steps, axis=1)
+def bounded_constrain(u: Float, lower: Float | None, upper: Float | None) -> Float:
+    """Numbers between bounds, which broadcast; an infinite bound is no bound.
+
+    lower only: l + exp(u); upper only: b − exp(u); both: l + (b − l) / (1 + exp(−u)).
+    """
+    lo = np.asarray(-np.inf if lower is None else lower, dtype=float)
+    hi = np.asarray(np.inf if upper is None else upper, dtype=float)
+    has_lo, has_hi = np.isfinite(lo), np.isfinite(hi)
+    lo0, hi0 = np.where(has_lo, lo, 0.0), np.where(has_hi, hi, 0.0)
+    with np.errstate(over="ignore"):
+        grown = np.exp(u)
+    value = np.where(has_lo, lo0 + grown, np.where(has_hi, hi0 - grown, u))
+    return np.where(has_lo & has_hi, lo0 + (hi0 - lo0) * expit(u), value)
 
 
-def _ordered_inverse(x: Float) -> Float:
-    return np.concatenate([x[:, :1], np.log(np.diff(x, axis=1))], axis=1)
+def bounded_unconstrain(x: Float, lower: Float | None, upper: Float | None) -> Float:
+    """Inverse of `bounded_constrain`; NaN for a value outside its bounds.
+
+    A value that rounding has put on its bound counts as half a unit in the last place from
+    it: its coordinate is as far out as doubles can tell, and not infinite.
+    """
+    lo = np.asarray(-np.inf if lower is None else lower, dtype=float)
+    hi = np.asarray(np.inf if upper is None else upper, dtype=float)
+    has_lo, has_hi = np.isfinite(lo), np.isfinite(hi)
+    above = _log_gap(x - np.where(has_lo, lo, 0.0), lo)
+    below = _log_gap(np.where(has_hi, hi, 0.0) - x, hi)
+    both = above - below  # logit((x − l) / (b − l))
+    return np.where(has_lo & has_hi, both, np.where(has_lo, above, np.where(has_hi, below, x)))
+
+
+def _log_gap(gap: Float, bound: Float) -> Float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.maximum(0.5 * np.spacing(np.abs(bound)), np.finfo(float).smallest_subnormal)
+        return np.log(np.where(gap == 0.0, least, gap))
+
+
+def affine_constrain(u: Float, offset: Float | None, multiplier: Float | None) -> Float:
+    """offset + multiplier · u."""
+    scaled = u if multiplier is None else u * multiplier
+    return np.array(scaled if offset is None else scaled + offset, dtype=float)
+
+
+def affine_unconstrain(x: Float, offset: Float | None, multiplier: Float | None) -> Float:
+    """(x − offset) / multiplier."""
+    moved = x if offset is None else x - offset
+    return np.array(moved if multiplier is None else moved / multiplier, dtype=float)
+
+
+def stack_columns(x: Float) -> Float:
+    """Matrices (..., R, C) as vectors (..., R·C), column by column: Stan's order."""
+    return np.swapaxes(x, -1, -2).reshape(*x.shape[:-2], x.shape[-1] * x.shape[-2])
+
+
+def unstack_columns(u: Float, rows: int, cols: int) -> Float:
+    """Inverse of `stack_columns`."""
+    return np.swapaxes(u.reshape(*u.shape[:-1], cols, rows), -1, -2)
+
+
+# --- sizes -------------------------------------------------------------------------------
 
 
 def _less(*less: int) -> Callable[[Shape], Shape]:
@@ -120,47 +167,28 @@ def _stick_inverse(x: Float) -> Float:
     return np.log(x[:, :-1]) - np.log(after) + np.log(k - np.arange(k))
 
 
-def _columns(simplex: Constrain, inverse: Unconstrain) -> Bijector:
-    """Matrices whose columns are simplices."""
+def _along(axis: int, simplex: Bijector) -> Bijector:
+    """Matrices whose numbers along an axis, 1 or 2, are simplices: their columns, or rows."""
+    free_shape = _less(1, 0) if axis == 1 else _less(0, 1)
+
+    def each(change: Callable[[Float], Float], matrices: Float) -> Float:
+        last = np.moveaxis(matrices, axis, -1)
+        changed = change(last.reshape(-1, last.shape[-1]))
+        return np.moveaxis(changed.reshape(*last.shape[:-1], -1), -1, axis)
 
     def constrain(u: Float, shape: Shape) -> Float:
-        rows, cols = shape
-        columns = simplex(u.reshape(-1, rows - 1), (rows,))
-        return np.swapaxes(columns.reshape(len(u), cols, rows), 1, 2)
+        free = unstack_columns(u, *free_shape(shape))
+        return each(lambda rows: simplex.constrain(rows, (shape[axis - 1],)), free)
 
-    def unconstrain(x: Float) -> Float:
-        columns = np.swapaxes(x, 1, 2)
-        return inverse(columns.reshape(-1, x.shape[1])).reshape(len(x), -1)
-
-    return Bijector(_less(1, 0), constrain, unconstrain)
-
-
-def _rows(simplex: Constrain, inverse: Unconstrain) -> Bijector:
-    """Matrices whose rows are simplices."""
-
-    def constrain(u: Float, shape: Shape) -> Float:
-        rows, cols = shape
-        free = unstack_columns(u, rows, cols - 1)
-        return simplex(free.reshape(-1, cols - 1), (cols,)).reshape(len(u), rows, cols)
-
-    def unconstrain(x: Float) -> Float:
-        rows, cols = x.shape[1:]
-        return stack_columns(inverse(x.reshape(-1, cols)).reshape(len(x), rows, cols - 1))
-
-    return Bijector(_less(0, 1), constrain, unconstrain)
+    return Bijector(free_shape, constrain, lambda x: stack_columns(each(simplex.unconstrain, x)))
 
 
 # --- correlations and covariances ---------------------------------------------------------
 
 
-def _lower_triangle(
-    k: int, *, by_column: bool = False
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _lower_triangle(k: int, *, by_column: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions strictly below the diagonal, row by row or column by column."""
-    if by_column:
-        cols, rows = np.triu_indices(k, 1)
-    else:
-        rows, cols = np.tril_indices(k, -1)
+    rows, cols = np.triu_indices(k, 1)[::-1] if by_column else np.tril_indices(k, -1)
     return rows, cols
 
 
@@ -230,7 +258,11 @@ def _trapezoid(shape: Shape) -> Shape:
 
 
 _BIJECTORS: dict[str, Bijector] = {
-    "ordered": Bijector(_less(0), _ordered, _ordered_inverse),
+    "ordered": Bijector(
+        _less(0),
+        lambda u, shape: np.cumsum(np.concatenate([u[:, :1], np.exp(u[:, 1:])], axis=1), axis=1),
+        lambda x: np.concatenate([x[:, :1], np.log(np.diff(x, axis=1))], axis=1),
+    ),
     "positive_ordered": Bijector(
         _less(0),
         lambda u, shape: np.cumsum(np.exp(u), axis=1),
@@ -276,6 +308,5 @@ def bijector(kind: str, stan_version: tuple[int, int]) -> Bijector | None:
     if kind == "simplex":
         return simplex
     if kind in ("column_stochastic_matrix", "row_stochastic_matrix"):
-        simplices = _columns if kind == "column_stochastic_matrix" else _rows
-        return simplices(simplex.constrain, simplex.unconstrain)
+        return _along(1 if kind.startswith("column") else 2, simplex)
     return _BIJECTORS.get(kind)

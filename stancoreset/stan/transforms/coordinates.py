@@ -62,13 +62,12 @@ def statements(decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: 
     if kind == "none" and len(loops) == 1 and base in _ARRAYS:
         return _ARRAYS[base](_Place(decl.name, out, start, prefix))
     if kind in ("none", "bounds", "affine"):
-        count = "1" if base == "real" else f"num_elements({x})"
+        count = "1" if base == "real" else _SIZE
         write = _elementwise(decl, loops)
     elif kind == "simplex":
-        count, write = f"(num_elements({x}) - 1)", _ilr if ilr_simplex else _broken_stick
+        count, write = _STRUCTURED["ilr simplex" if ilr_simplex else "simplex"]
     elif kind in _STRUCTURED:
         count, write = _STRUCTURED[kind]
-        count = count.format(x=x)
     else:
         return None
     # Arrays in row-major order: the element's number is ((i − 1)·size + j − 1)·size + …
@@ -76,7 +75,7 @@ def statements(decl: n.Decl, out: str, start: str, prefix: str, *, ilr_simplex: 
     for depth, loop in enumerate(loops):
         size = f"size({_at(decl.name, ['1'] * depth)})"
         number = f"({number}) * {size} + {loop} - 1" if number else f"{loop} - 1"
-    begin = f"{start} + ({number}) * {count}" if loops else start
+    begin = f"{start} + ({number}) * {count.format(x=x)}" if loops else start
     text = write(_Place(x, out, begin, prefix))
     for depth in reversed(range(len(loops))):
         text = f"for ({loops[depth]} in 1:size({_at(decl.name, loops[:depth])})) {{ {text} }}"
@@ -96,11 +95,6 @@ def _vectors(place: _Place) -> str:
         f"for ({k} in 1:rows({local})) {{ {local}[{k}] = to_row_vector({x}[ : , {k}]); }} "
         f"{place.put_all(f'to_vector({local})', '1', f'num_elements({local})')} }}"
     )
-
-
-def _row_vectors(place: _Place) -> str:
-    """Statements that store the coordinates of an array of row vectors, one matrix."""
-    return place.put_all(f"to_vector(to_matrix({place.x})')", "1", place.size)
 
 
 def _elementwise(decl: n.Decl, loops: list[str]) -> Callable[[_Place], str]:
@@ -166,10 +160,6 @@ def _broken_stick(place: _Place) -> str:
     return f"for ({j} in 1:({k} - 1)) {{ {place.put(value, j)} }}"
 
 
-def _ilr(place: _Place) -> str:
-    return _zero_sum(place, f"log({place.x})")
-
-
 def _zero_sum(place: _Place, z: str) -> str:
     """u_j = (Σ_{i ≤ j} z_i − j z_{j+1}) / sqrt(j (j + 1)), the Helmert basis."""
     k, j, local = place.size, f"{place.prefix}_j", f"{place.prefix}_z"
@@ -224,7 +214,11 @@ def _matrix_loops(place: _Place) -> tuple[str, str]:
     return f"{place.prefix}_i", f"{place.prefix}_j"
 
 
-_ARRAYS = {"vector": _vectors, "row_vector": _row_vectors}
+# Of arrays all at once; one of row vectors is a matrix.
+_ARRAYS: dict[str, Callable[[_Place], str]] = {
+    "vector": _vectors,
+    "row_vector": lambda p: p.put_all(f"to_vector(to_matrix({p.x})')", "1", p.size),
+}
 _SIZE = "num_elements({x})"
 _PAIRS = "(rows({x}) * (rows({x}) - 1) / 2)"
 _TRIANGLE = "(cols({x}) * (cols({x}) + 1) / 2 + (rows({x}) - cols({x})) * cols({x}))"
@@ -234,6 +228,8 @@ _STRUCTURED: dict[str, tuple[str, Callable[[_Place], str]]] = {
     "positive_ordered": (_SIZE, lambda p: _steps(p, f"log({p.x}[1])")),
     "unit_vector": (_SIZE, lambda p: p.put_all(p.x, "1", p.size)),
     "sum_to_zero_vector": (f"({_SIZE} - 1)", lambda p: _zero_sum(p, p.x)),
+    "simplex": (f"({_SIZE} - 1)", _broken_stick),
+    "ilr simplex": (f"({_SIZE} - 1)", lambda p: _zero_sum(p, f"log({p.x})")),
     "cholesky_factor_corr": (_PAIRS, _cholesky_corr),
     "corr_matrix": (_PAIRS, _corr_matrix),
     "cholesky_factor_cov": (_TRIANGLE, lambda p: _trapezoid(p, p.x)),

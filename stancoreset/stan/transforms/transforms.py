@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -20,15 +19,16 @@ from stancoreset.errors import DataError, ProgramError
 from stancoreset.stan.data import Scope, declared
 from stancoreset.stan.syntax import StanProgram, expression
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.transforms.arrays import (
+from stancoreset.stan.transforms.bijectors import (
+    Bijector,
     affine_constrain,
     affine_unconstrain,
+    bijector,
     bounded_constrain,
     bounded_unconstrain,
     stack_columns,
     unstack_columns,
 )
-from stancoreset.stan.transforms.bijectors import Bijector, bijector
 
 Float = NDArray[np.float64]
 Shape = tuple[int, ...]
@@ -82,7 +82,7 @@ class Transforms:
         cls,
         program: StanProgram,
         data: Mapping[str, Any],
-        version: tuple[int, ...] | str = (2, 37),
+        version: tuple[int, int] = (2, 37),
     ) -> Transforms:
         """Transforms for data of this size, from which sizes and bounds are computed.
 
@@ -90,15 +90,12 @@ class Transforms:
         or bound that is not a simple expression, and for a parameter of a type that has no
         transform here (complex numbers).
         """
-        if isinstance(version, str):
-            version = tuple(int(part) for part in version.split(".")[:2])
         scope = Scope(data, program.tree.transformed_data)
         parameters: list[_Parameter] = []
         stop = 0
         for decl in program.parameters:
-            parameter = _parameter(decl, scope, (version[0], version[1]), stop)
-            parameters.append(parameter)
-            stop = parameter.stop
+            parameters.append(_parameter(decl, scope, version, stop))
+            stop = parameters[-1].stop
         return cls(
             n_params=stop,
             unconstrained_names=tuple(name for p in parameters for name in _names(p)),
@@ -120,7 +117,7 @@ class Transforms:
         for p in self._parameters:
             value = _constrain(p, draws[:, p.start : p.stop], scope)
             values[p.decl.name] = value
-            scope.set_draws(p.decl.name, value)
+            scope.values[p.decl.name] = value
         return {name: values[name] for name in self.shapes}
 
     def unconstrain(self, values: Mapping[str, Any]) -> Float:
@@ -131,8 +128,7 @@ class Transforms:
         values = empty | dict(values)
         arrays: dict[str, Float] = {}
         for p in self._parameters:
-            arrays[p.decl.name] = _draws_of(p, values)
-            scope.set_draws(p.decl.name, arrays[p.decl.name])
+            arrays[p.decl.name] = scope.values[p.decl.name] = _draws_of(p, values)
         lengths = {name: len(value) for name, value in arrays.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"parameters have different numbers of draws: {lengths}")
@@ -206,14 +202,9 @@ def _evaluate(decl: n.Decl, role: str, e: n.Expr, scope: Scope) -> NDArray[Any]:
 
 def _names(p: _Parameter) -> list[str]:
     """Names of the coordinates: array indices, then the element's own, columns first."""
-    elements = product(*(range(1, size + 1) for size in p.outer))
-    free = p.free_shape
-    inner = [index[::-1] for index in product(*(range(1, size + 1) for size in reversed(free)))]
-    return [
-        ".".join([p.decl.name, *map(str, element), *map(str, index)])
-        for element in elements
-        for index in inner
-    ]
+    inner = [place[::-1] for place in np.ndindex(*reversed(p.free_shape))]
+    places = [(*outer, *own) for outer in np.ndindex(*p.outer) for own in inner]
+    return [".".join([p.decl.name, *(str(i + 1) for i in place)]) for place in places]
 
 
 def _draws_of(p: _Parameter, values: Mapping[str, Any]) -> Float:
@@ -254,15 +245,13 @@ def _unconstrain(p: _Parameter, x: Float, scope: Scope) -> Float:
 
 
 def _sides(p: _Parameter, scope: Scope) -> list[Float | None]:
-    """Both bounds, or offset and multiplier."""
+    """Both bounds, or offset and multiplier, each (1 or S, …), to broadcast with (S, *shape)."""
+    given = p.decl.constraint.given
     roles = ("lower", "upper") if p.decl.constraint.kind == "bounds" else ("offset", "multiplier")
-    return [_side(p, role, getattr(p.decl.constraint, role), scope) for role in roles]
 
+    def side(role: str) -> Float:
+        value = np.asarray(_evaluate(p.decl, role, given[role], scope), dtype=np.float64)
+        missing = 1 + len(p.shape) - value.ndim
+        return value.reshape(len(value), *(1,) * missing, *value.shape[1:])
 
-def _side(p: _Parameter, role: str, e: n.Expr | None, scope: Scope) -> Float | None:
-    """A bound, offset or multiplier: (1 or S, …), broadcasting against (S, *shape)."""
-    if e is None:
-        return None
-    value = np.asarray(_evaluate(p.decl, role, e, scope), dtype=np.float64)
-    missing = 1 + len(p.shape) - value.ndim
-    return value.reshape(len(value), *(1,) * missing, *value.shape[1:])
+    return [side(role) if role in given else None for role in roles]
