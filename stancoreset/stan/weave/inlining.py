@@ -39,8 +39,10 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import THREADED, normalised_name, suffix
 from stancoreset.stan.weave.sampling import density_call
+from stancoreset.stan.weave.slices import without_unread
 
 _Call = n.Call | n.VoidCall
+_DEEPEST = 5  # calls of functions by functions
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 
 
@@ -52,11 +54,12 @@ def without_partial_sums(draft: Draft) -> Draft:
     return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
-def without_densities(draft: Draft, *, in_loops: bool = True, deepest: int = 5) -> Draft:
+def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
     """The program's own functions of log densities and increments are written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
-    through more than `deepest` calls, as a recursion is; and one in a loop, unless `in_loops`.
+    through many calls, as a recursion is; and one in a loop, unless `in_loops`. Values that nothing
+    reads then are left out.
     """
     adding = {
         f.name
@@ -64,12 +67,18 @@ def without_densities(draft: Draft, *, in_loops: bool = True, deepest: int = 5) 
         if f.body is not None and (_adds(f.body) or _of_containers(f))
     }
     program = _with_calls(draft.program, adding)
-    for _ in range(deepest):
+    for _ in range(_DEEPEST):
         found = _written_out(program, lambda call: call.name in adding, in_loops=in_loops)
         if found is program:
             break
         program = found
-    return draft.of(program)
+    out = draft.of(program)
+    return draft if out is draft else without_unread(out)
+
+
+def with_whole_densities_written_out(draft: Draft) -> Draft:
+    """Functions that add a density of all rows are written out, so that it stays one expression."""
+    return with_densities_written_out(draft, in_loops=False)
 
 
 def _with_calls(program: n.Program, functions: Container[str]) -> n.Program:
