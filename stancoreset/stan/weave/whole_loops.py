@@ -34,7 +34,7 @@ from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.library import UNARY, suffix
 from stancoreset.stan.weave.row_places import ByRow, Passes, Place
-from stancoreset.stan.weave.slice_loops import with_slices_in_loops
+from stancoreset.stan.weave.slices_as_loops import with_slices_in_loops
 
 # Functions of two arguments in closed forms of densities.
 _PAIRS = frozenset(("lbeta", "lchoose", "lmultiply"))
