@@ -10,7 +10,7 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.integers import sum_of
-from stancoreset.stan.weave.library import FILLED, UNARY, density, density_of
+from stancoreset.stan.weave.library import UNARY, density, density_of
 
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
@@ -165,16 +165,9 @@ def entry_of(
 ) -> n.Expr:
     """The entry of an expression that is written for many at once.
 
-    Parameters
-    ----------
-    e : Expr
-    leaf : function
-        The entry of an expression that has one of its own, or that is the same for all entries;
-        None if it is that of the expression's parts.
-    otherwise : function, optional
-        The entry of what has no such parts; by default they are refused.
-    kind : function, optional
-        The type of an entry of a container of a type.
+    `leaf` gives the entry of an expression that has one of its own, or that is the same for all
+    entries, and None if the entry is that of the expression's parts; `otherwise` that of what has
+    no such parts, which is refused by default. `kind` is the type of a container's entry.
     """
     found = leaf(e)
     if found is not None:
@@ -213,68 +206,38 @@ def total(e: n.Expr) -> n.Expr:
     return n.call("sum", e)
 
 
-def is_plain(e: n.Expr, rows: Rows) -> bool:
-    """Whether the row of `e` costs no more than an index: no vectorised work is lost."""
-    e = bare(e)
-    match e:
-        case n.Var():
-            return True
-        case n.Index(base=n.Var()):
-            return True
-        case n.Transpose(arg=arg):
-            return isinstance(bare(arg), n.Var)
-        case n.Call(name=name) if name in FILLED:
-            return True
-        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector", args=(arg,)):
-            return isinstance(bare(arg), n.Var)
-    return rows.of(e).kind == "free"
-
-
 def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
     """The entry of row `i` of a container; what does not depend on rows stays as it is."""
 
+    def by_rows(part: n.Expr) -> bool:
+        return rows.of(part).kind == "rowwise"
+
     def leaf(part: n.Expr) -> n.Expr | None:
-        if rows.of(part).kind != "rowwise":
+        if not by_rows(part):
             return part
         kind = part.type.element()
         match part:
-            case n.Binary(left=left, op="*" as op, right=right):
-                if not (left.type.rank and right.type.rank):
-                    return None
-                if rows.of(left).kind == "rowwise":  # X * b: row i of X times b
-                    return n.Binary(at(left, i, rows), op, right, type=kind)
-                return n.Index(part, (n.Single(i),), type=kind)
-            case n.Index(base=base, indices=indices):
-                return _index_at(part, base, indices, i, rows)
+            case n.Binary(left=left, op="*" as op, right=right) if (
+                left.type.rank and right.type.rank and by_rows(left)
+            ):  # X * b: row i of X times b
+                return n.Binary(at(left, i, rows), op, right, type=kind)
+            case n.Index(base=base, indices=indices):  # x[:, k]: x[i, k]; a[g]: a[g[i]]
+                axis = rows.of(base).axis if by_rows(base) else -1
+                every = (*indices, *(n.All(),) * (axis + 1 - len(indices)))
+                changed = (n.Single(i) if k == axis else picked(x) for k, x in enumerate(every))
+                return n.Index(base, tuple(changed), type=kind)
         return None
+
+    def picked(index: n.Indexing) -> n.Indexing:
+        if isinstance(index, n.Single) and by_rows(index.index):
+            return n.Single(at(index.index, i, rows))
+        return index
 
     def otherwise(part: n.Expr) -> n.Expr:
         before: tuple[n.Indexing, ...] = (n.All(),) * rows.of(part).axis
         return n.Index(part, (*before, n.Single(i)), type=part.type.element())
 
     return entry_of(e, leaf, otherwise)
-
-
-def _index_at(
-    e: n.Index, base: n.Expr, indices: tuple[n.Indexing, ...], i: n.Expr, rows: Rows
-) -> n.Expr:
-    """``x[:, k]`` → ``x[i, k]``; ``a[group]`` → ``a[group[i]]``."""
-    kind = e.type.element()
-    source = rows.of(base)
-    changed: list[n.Indexing] = []
-    for position, index in enumerate(indices):
-        if source.kind == "rowwise" and position == source.axis:
-            changed.append(n.Single(i))
-        elif isinstance(index, n.Single) and rows.of(index.index).kind == "rowwise":
-            changed.append(n.Single(at(index.index, i, rows)))
-        else:
-            changed.append(index)
-    if source.kind == "rowwise" and source.axis >= len(indices):
-        gap = source.axis - len(indices)
-        changed += [n.All()] * gap + [n.Single(i)]
-    while changed and isinstance(changed[-1], n.All) and len(changed) > 1:
-        changed.pop()
-    return n.Index(base, tuple(changed), type=kind)
 
 
 def cut(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -101,19 +101,6 @@ class Proven:
     def weighted(self) -> bool:
         """Whether the statement, or one in it, adds rows."""
         return any(p.kind in ("rows", "row", "adds") for p in self.all)
-
-
-def kept(proven: Iterable[Proven]) -> Statements:
-    """The statements but for messages that are left out."""
-
-    def own(p: Proven) -> Statements:
-        if p.kind == "silent":
-            return []
-        if isinstance(p.statement, n.If):
-            return around(p.statement, *map(own, p.parts))
-        return around(p.statement, [s for x in p.parts for s in own(x)])
-
-    return [s for p in proven for s in own(p)]
 
 
 def around(s: n.Stmt, body: Statements, no: Statements | None = None) -> Statements:

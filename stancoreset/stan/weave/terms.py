@@ -15,7 +15,7 @@ from stancoreset.stan.syntax import Names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import Part, closed_form, joint_form
-from stancoreset.stan.weave.elements import at, cut, is_plain
+from stancoreset.stan.weave.elements import at, cut
 from stancoreset.stan.weave.expressions import Rows, matrix_of
 from stancoreset.stan.weave.library import (
     BLOCKS,
@@ -314,11 +314,12 @@ class Terms:
         dep = self.rows.of(e)
         if dep.kind != "rowwise" or e.type.rank != 1 or e.type.base == "complex":
             return e
-        if isinstance(bare(e), n.Var) or (is_plain(e, self.rows) and not sliced):
-            return bare(e)
+        inner = bare(e)
+        if isinstance(inner, n.Var) or (_is_plain(inner) and not sliced):
+            return inner
         array = (self.count,) if e.type.array else ()
         sizes = () if e.type.array else (self.count,)
-        own = self.declare(role, n.SizedType(e.type.base, array, sizes), bare(e))
+        own = self.declare(role, n.SizedType(e.type.base, array, sizes), inner)
         self.rows.env[own.name] = dep
         return own
 
@@ -360,15 +361,8 @@ class Terms:
     ) -> tuple[Statements, Statements, list[str]]:
         """Statements that add sums over rows, weighted and row by row, and what each piece is.
 
-        Parameters
-        ----------
-        pieces : iterable of Piece
-        s : Stmt
-            The user's.
-        total : Var or None
-            What weighted sums are added to; None for the target.
-        by_row : Var
-            The vector to which rows are added.
+        `s` is the user's statement. Weighted sums are added to `total`, or to the target where it
+        is None, and rows to the vector `by_row`.
         """
         self.declared = []
         weights = n.Var(self.names.weights, type=n.VECTOR)
@@ -432,6 +426,14 @@ class Terms:
         elif not every.type.rank:
             every = n.call("rep_vector", every, self.count, kind=n.VECTOR)
         return total, every
+
+
+def _is_plain(e: n.Expr) -> bool:
+    """Whether the row of `e` costs no more than an index: no vectorised work is lost."""
+    match e:
+        case n.Index(base=whole) | n.Transpose(arg=whole):
+            return isinstance(bare(whole), n.Var)
+    return isinstance(e, n.Call) and e.name in FILLED
 
 
 def _add(total: n.Var | None, e: n.Expr, s: n.Stmt) -> n.Stmt:
