@@ -65,11 +65,7 @@ def candidates(program: n.Program) -> tuple[str, ...]:
 def declared(d: n.Decl, counts: set[str]) -> Dep:
     """Dependence of a data variable from its declared sizes.
 
-    Parameters
-    ----------
-    d : Decl
-    counts : set of str
-        The data integer that counts observations, and its aliases.
+    `counts` are the data integer that counts observations, and its aliases.
     """
     dims = [_if_given(bare(size)) for size in d.size.dims]
     axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]

@@ -50,19 +50,13 @@ def outcome(s: n.Increment) -> n.Expr | None:
 class Element:
     """Statements and expressions for one entry.
 
-    Attributes
-    ----------
-    entry : function
-        The entry of a container that has one for each of the many; None for what is no such
-        container itself.
-    names : dict of str to Expr
-        What stands for variables of the loops around a statement.
-    whole : function
-        Whether an expression is of many entries, so that it cannot stand in the term of one.
+    `entry` gives that of a container that has one for each of the many, and None for what is no
+    such container itself; `whole` tells what is of many entries, so that it cannot stand in the
+    term of one.
     """
 
     entry: Callable[[n.Expr], n.Expr | None]
-    names: dict[str, n.Expr] = field(default_factory=dict)
+    names: dict[str, n.Expr] = field(default_factory=dict)  # for variables of the loops around
     whole: Callable[[n.Expr], bool] = lambda e: False
 
     def statement(self, s: n.Increment) -> n.Stmt:

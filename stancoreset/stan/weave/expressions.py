@@ -99,32 +99,17 @@ _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=
 class Rows:
     """The dependences of expressions, given those of the variables in scope.
 
-    Attributes
-    ----------
-    env : dict of str to Dep
-        The variables in scope; changed by the walk through the statements.
-    data : set of str
-        Names of global data variables, transformed data included: a number computed from
-        these alone can be computed once from the full data.
-    call_user : callable
-        Dependence of a call of a user's function.
-    pure_sums : bool
-        Whether a sum over rows must have no other addend, as in a user's function.
-    optional : frozenset of str
-        Data that have one entry per row, or none at all.
-    frozen : set of str
-        Frozen variables that are not rows.
-    in_parameters : bool
-        Whether values are those of transformed parameters, which ``log_lik`` reads as they are.
+    `data` are data and transformed data: a number computed from these alone can be computed once
+    from the full data. `call_user` tells the dependence of a call of a user's function.
     """
 
-    env: dict[str, Dep]
+    env: dict[str, Dep]  # the variables in scope; changed by the walk through the statements
     data: set[str]
     call_user: Callable[[n.Call, Sequence[Dep]], Dep]
-    pure_sums: bool = False
-    optional: frozenset[str] = frozenset()
-    frozen: set[str] = field(default_factory=set)
-    in_parameters: bool = False
+    pure_sums: bool = False  # a sum over rows has no other addend, as in a user's function
+    optional: frozenset[str] = frozenset()  # data that have one entry per row, or none at all
+    frozen: set[str] = field(default_factory=set)  # frozen variables that are not rows
+    in_parameters: bool = False  # in transformed parameters, which ``log_lik`` reads as they are
 
     # ---- entry points -----------------------------------------------------------------
 

@@ -40,17 +40,10 @@ class Passes:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around.
+    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around."""
 
-    Attributes
-    ----------
-    end, start : str
-        Names of the integers, or arrays of integers, of a list's last and first entries.
-    loops : tuple of Passes
-    """
-
-    end: str
-    start: str
+    end: str  # name of the integer, or array of integers, of a list's last entry
+    start: str  # the same of its first entry
     loops: tuple[Passes, ...]
 
     @property
@@ -104,17 +97,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a statement stands: in which loops within the row's, and for which rows.
-
-    Attributes
-    ----------
-    loops : tuple of Passes
-    chosen : Chosen or None
-        The rows; None for all.
-    """
+    """Where a statement stands: in which loops within the row's, and for which rows."""
 
     loops: tuple[Passes, ...] = ()
-    chosen: Chosen | None = None
+    chosen: Chosen | None = None  # the rows; None for all
 
     def within(self, loop: Passes) -> Place:
         return replace(self, loops=(*self.loops, loop))
@@ -135,20 +121,11 @@ class Place:
 
 @dataclass
 class ByRow:
-    """Collects what data determine of each row of a loop.
+    """Collects what data determine of each row of a loop."""
 
-    Attributes
-    ----------
-    loop : For
-        The loop over rows.
-    names : Names
-    body : list of Stmt
-        What transformed data do for each row, in the author's order.
-    """
-
-    loop: n.For
+    loop: n.For  # over rows
     names: Names
-    body: list[n.Stmt] = field(default_factory=list)
+    body: list[n.Stmt] = field(default_factory=list)  # for each row, in the author's order
     _counted: list[Passes] = field(default_factory=list)
     _chosen: list[Chosen] = field(default_factory=list)
     _containers: list[n.Decl] = field(default_factory=list)

@@ -35,23 +35,12 @@ _OVER_ROWS = "a sum over observations"
 
 @dataclass(frozen=True)
 class Term:
-    """One additive term of the log density that is a sum over rows.
-
-    Attributes
-    ----------
-    why : str
-    parts : tuple of Part
-        All rows as a sum of vectors, where there is a closed form.
-    row : callable or None
-        The expression of row ``n``, given the loop variable, where there is none.
-    cells : Expr or None
-        A matrix whose cells the vectors have as entries, where they have more than one a row.
-    """
+    """One additive term of the log density that is a sum over rows."""
 
     why: str
-    parts: tuple[Part, ...] = ()
-    row: Callable[[n.Expr], n.Expr] | None = None
-    cells: n.Expr | None = None
+    parts: tuple[Part, ...] = ()  # all rows as a sum of vectors, where there is a closed form
+    row: Callable[[n.Expr], n.Expr] | None = None  # the term of row ``n``, where there is none
+    cells: n.Expr | None = None  # the matrix of the vectors' entries, of several for each row
 
 
 @dataclass(eq=False)
