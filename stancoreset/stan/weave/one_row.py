@@ -20,9 +20,9 @@ from stancoreset.stan.weave.domain import BY_DATA, UNSET
 from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.pieces import refuse, scaled
-from stancoreset.stan.weave.proven import Piece, Proven, Statements, around, as_block
+from stancoreset.stan.weave.proven import Piece, Proven, Statements
 from stancoreset.stan.weave.sampling import ADDING, normalised
-from stancoreset.stan.weave.slices import needed, without
+from stancoreset.stan.weave.slices import around, needed, without
 from stancoreset.stan.weave.switches import Dropped, negated, refuse_lost_outcomes
 from stancoreset.stan.weave.terms import Statistics, Terms
 
@@ -151,7 +151,7 @@ class _Weights:
                 s = replace(s, lower=self.hoist(s.lower), upper=self.hoist(s.upper))
         model, point = self.statements(p.parts)
         if isinstance(s, n.Profile):
-            return around(s, model), as_block(point, s)
+            return around(s, model), around(n.Block((), line=s.line), point)
         return around(s, model), around(s, point)
 
     def note(self, p: Proven, why: str, role: str = "") -> None:
@@ -347,4 +347,5 @@ def _rows(p: Proven) -> list[Piece]:
 
 def _scope(body: Statements, like: n.Stmt) -> Statements:
     """Braces around statements that declare variables."""
-    return as_block(body, like) if any(isinstance(b, n.Decl) for b in body) else body
+    declares = any(isinstance(b, n.Decl) for b in body)
+    return [n.Block(tuple(body), line=like.line)] if declares else body

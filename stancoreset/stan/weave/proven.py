@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from stancoreset.errors import WeaveError
@@ -80,41 +80,3 @@ class Proven:
     def weighted(self) -> bool:
         """Whether the statement, or one in it, adds rows."""
         return any(p.kind in ("rows", "row", "adds") for p in self.all)
-
-
-def around(s: n.Stmt, body: Statements, no: Statements | None = None) -> Statements:
-    """A compound statement with another body; a block, loop or branch without any is left out.
-
-    Any other statement stays. `no` is the other branch of a condition.
-    """
-    match s:
-        case n.Block():
-            return as_block(body, s)
-        case n.Profile():
-            return [replace(s, body=tuple(body))] if body else []
-        case n.If():
-            return _branches(s, body, no or []) if body or no else []
-        case n.For():
-            return [replace(s, body=_as_body(body, s.body))] if body else []
-        case n.ForEach() | n.While():
-            return [replace(s, body=_as_body(body, s.body))]
-    return [s]
-
-
-def _branches(s: n.If, yes: Statements, no: Statements) -> Statements:
-    other: n.Stmt | None = None
-    if no:
-        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else _as_body(no, s)
-    return [replace(s, yes=_as_body(yes, s), no=other)]
-
-
-def as_block(body: Statements, like: n.Stmt) -> Statements:
-    """The statements in braces, if there are any."""
-    return [n.Block(tuple(body), line=like.line)] if body else []
-
-
-def _as_body(body: Statements, like: n.Stmt) -> n.Block:
-    """A list as the body of a loop."""
-    if len(body) == 1 and isinstance(body[0], n.Block):
-        return body[0]
-    return n.Block(tuple(body), line=like.line)
