@@ -189,7 +189,7 @@ class _Inline:
             first, rows, _, *shared = call.args
             assert isinstance(first, n.Var)
             given, name = (rows, n.ONE, self.length(rows), *shared), first.name
-        function = self.function(name, [a.type for a in given])
+        function = called(normalised_name(name), [a.type for a in given], self.functions)
         if function is None or not isinstance(function.body, n.Block):
             return None
         body = function.body.body
@@ -218,10 +218,6 @@ class _Inline:
         value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
         kept = inner[:-1] if returns else inner
         return tuple(map(self.numbered, kept)), value
-
-    def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
-        """The function of this name for arguments of these types; None if that is not clear."""
-        return called(normalised_name(name), types, self.functions)
 
     def length(self, rows: n.Expr) -> n.Expr:
         """The number of rows: the declared one where `rows` is a variable."""

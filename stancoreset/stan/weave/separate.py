@@ -189,7 +189,7 @@ class Flow:
             case n.Break() | n.Continue():
                 self.left = self.context
             case n.VoidCall():
-                return self.void_call(s)
+                return Proven(s, "prior", why="a function of parameters and constants only")
             case n.Message():
                 return Proven(s, "other" if self.is_heard(s) else "silent")
             case n.Return():
@@ -300,9 +300,6 @@ class Flow:
                     s,
                     f"`{call.name}` changes the target by what is computed from all observations",
                 )
-
-    def void_call(self, s: n.VoidCall) -> Proven:
-        return Proven(s, "prior", why="a function of parameters and constants only")
 
     def is_heard(self, s: n.Message) -> bool:
         """Whether a message stays; refuses a rejection by all rows."""
