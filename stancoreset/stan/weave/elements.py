@@ -16,6 +16,8 @@ _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
 }  # fmt: skip
 DOTTED = {"*": ".*", "/": "./", "^": ".^"}
+#: Functions of vectors that are those of their entries.
+_SMOOTH = UNARY - {"step", "to_int", "minus_abs"}
 #: Operators that combine containers entry by entry, as they combine numbers.
 _BY_ENTRY = {"+": "+", "-": "-", ".*": "*", "./": "/", ".^": "^"}
 
@@ -260,6 +262,33 @@ def by_entry(a: n.Expr, op: str, b: n.Expr) -> n.Expr:
     dotted = op == "^" or (both and op in DOTTED) or (op == "/" and b.type.rank)
     kind = n.VECTOR if a.type.rank or b.type.rank else n.REAL
     return n.Binary(a, DOTTED[op] if dotted else op, b, type=kind)
+
+
+def of_all_rows(
+    e: n.Expr, entry: Callable[[n.Expr], n.Expr], product: Callable[[n.Expr, n.Expr], n.Expr]
+) -> n.Expr:
+    """The vector of all rows of a scalar expression, by the vectors of its parts.
+
+    `entry` gives that of a scalar part, or a scalar that all rows share, and `product` that of the
+    inner product of two vectors.
+    """
+    match e:
+        case n.Paren(arg=arg):
+            inner = entry(arg)
+            return n.Paren(inner, type=inner.type)
+        case n.Unary(op="-", arg=arg):
+            return n.Unary("-", entry(arg), type=n.VECTOR)
+        case n.Call(name="dot_product", args=(a, b)):
+            return product(a, b)
+        case n.Binary(left=a, op="*", right=b) if a.type.rank and b.type.rank:
+            return product(a, b)
+        case n.Binary(left=a, op=op, right=b) if op in ("+", "-", *DOTTED):
+            # a quotient of integers drops its remainder
+            need(op != "/" or not a.type.base == b.type.base == "int")
+            return by_entry(entry(a), op, entry(b))
+        case n.Call(name=name, args=(arg,), user=False) if name in _SMOOTH and not arg.type.rank:
+            return n.call(name, entry(arg), kind=n.VECTOR)
+    raise DoesNotApplyError
 
 
 def as_vector(e: n.Expr) -> n.Expr:

@@ -28,9 +28,9 @@ from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.counts import declared
 from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
-from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
+from stancoreset.stan.weave.elements import as_vector, of_all_rows, upright
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import UNARY, suffix
+from stancoreset.stan.weave.library import suffix
 
 _VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
 
@@ -174,30 +174,11 @@ class _Lift:
         match e:
             case n.Var(name=name) if name in self.local:
                 return n.Var(name, type=n.VECTOR)
-            case n.Paren(arg=arg):
-                inner = self.entry(arg)
-                return n.Paren(inner, type=inner.type)
-            case n.Unary(op="-", arg=arg):
-                return n.Unary("-", self.entry(arg), type=n.VECTOR)
-            case n.Binary(left=a, op="*", right=b) if a.type.rank and b.type.rank:
-                return self.product(a, b)
-            case n.Binary():
-                return self.binary(e)
-            case n.Call(name="dot_product", args=(a, b)):
-                return self.product(a, b)
             case n.Call(name="pow", args=(a, b)):
                 return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
-                return n.call(name, self.entry(arg), kind=n.VECTOR)
             case n.Index():
                 return self.lookup(unchained(e))
-        raise DoesNotApplyError
-
-    def binary(self, e: n.Binary) -> n.Expr:
-        whole = e.op == "/" and e.left.type.base == e.right.type.base == "int"
-        # a quotient of integers drops its remainder
-        need(not whole and e.op in ("+", "-", *DOTTED))
-        return by_entry(self.entry(e.left), e.op, self.entry(e.right))
+        return of_all_rows(e, self.entry, self.product)
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
         """``X[n] * b`` → ``X * b``"""
