@@ -28,7 +28,7 @@ become integers of their own:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -275,15 +275,27 @@ def with_count(draft: Draft) -> Draft:
                 return replace(node, args=(*fillers, *map(counted, args[sizes_from:])))
         return None
 
-    declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
     groups = any(number in _numbers(d.size) for d in program.parameters)
+    kept = {"transformed_parameters"} if groups else set()
+    return replace(
+        draft, program=_with_integer(program, count, change, kept), written={name: int(number)}
+    )
+
+
+def _with_integer(
+    program: n.Program,
+    count: n.Var,
+    change: Callable[[n.Node], n.Node | None],
+    kept: Set[str] = frozenset(),
+) -> n.Program:
+    """The program with an integer as data, and the change of all blocks but those `kept`."""
+    declared = n.Decl(count.name, n.SizedType("int"), line=program.data[0].line)
     blocks: dict[str, Any] = {
         b: tuple(n.transform(s, change) for s in getattr(program, b))
         for b in _BLOCKS
-        if not (groups and b == "transformed_parameters")
+        if b not in kept
     }
-    blocks["data"] = (declared, *blocks["data"])
-    return replace(draft, program=replace(program, **blocks), written={name: int(number)})
+    return replace(program, **blocks | {"data": (declared, *blocks["data"])})
 
 
 def with_computed_count(draft: Draft, name: str = "") -> Draft:
@@ -297,19 +309,17 @@ def with_computed_count(draft: Draft, name: str = "") -> Draft:
     computed = used and used <= {d.name for d in program.data if d.type == n.INTS}
     if draft.counts or len(sizes) != 1 or not computed:
         return draft
-    (size,), name = sizes, name or _fresh(program)
+    (size,), count = sizes, n.integer(name or _fresh(program))
 
     def change(node: n.Node) -> n.Node | None:
         same = isinstance(node, n.Expression) and text(bare(node)) == size
-        return n.integer(name) if same else None
+        return count if same else None
 
-    blocks: dict[str, Any] = {
-        b: tuple(n.transform(s, change) for s in getattr(program, b)) for b in _BLOCKS
-    }
-    declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
-    blocks["data"] = (declared, *blocks["data"])
     return replace(
-        draft, program=replace(program, **blocks), counts=(name,), written={name: firsts[0]}
+        draft,
+        program=_with_integer(program, count, change),
+        counts=(count.name,),
+        written={count.name: firsts[0]},
     )
 
 

@@ -485,11 +485,9 @@ class Rows:
             base, array = e.args[0].type.base, e.args[0].type.array
             if e.name == "num_elements" and e.args[0].type.rank > 1:
                 return FREE.with_stat(BY_COUNT)
-            axis = 0 if e.name in ("size", "num_elements") or array else (e.name == "cols") * 1
             if base == "row_vector" and e.name == "rows":
                 return FREE
-            if base == "row_vector" and e.name == "cols":
-                axis = 0
+            axis = int(e.name == "cols" and base != "row_vector" and not array)
             return COUNT if axis == deps[0].axis else FREE
         if e.name in ("rows", "cols", "size", "num_elements") and deps[0].kind == "unset":
             return FREE

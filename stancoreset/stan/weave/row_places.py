@@ -156,18 +156,6 @@ class ByRow:
         counted = n.Assign(chosen.last, "+=", n.ONE)
         return [n.If(some, n.Block(tuple(new)))], [counted, *mine]
 
-    def of_entries(
-        self, s: n.For, place: Place, write: Callable[[Place], list[n.Stmt]]
-    ) -> list[n.Stmt]:
-        """Statements about all passes of all rows of a loop whose passes do not meet.
-
-        A row is in the list as often as the loop passes.
-        """
-        new, mine = self.of_branch(place, write)
-        if mine:
-            self.body.append(replace(s, body=n.Block(tuple(mine))))
-        return new
-
     def of_passes(
         self, s: n.For, place: Place, write: Callable[[Place], list[n.Stmt]]
     ) -> list[n.Stmt]:

@@ -41,47 +41,26 @@ def vectorise(draft: Draft) -> Draft:
     blocks = (program.transformed_parameters, program.model)
     local = {d.name: declared(d, {*draft.aliases}) for d in declarations(*blocks)}
     rows = Rows({**local, **draft.deps}, {*draft.deps}, lambda e, deps: coupled(""))
-    whole = _Whole(rows, n.integer(draft.obs), Names(program))
-    whole_program = with_blocks(program, whole.statements)
-    return replace(draft.of(whole_program), vectorised=frozenset(whole.lifted))
+    count, names = n.integer(draft.obs), Names(program)
+    lifted: set[n.Stmt] = set()  # the user's statements that stood in loops over rows
 
+    def statements(body: Iterable[n.Stmt]) -> list[n.Stmt]:
+        return [new for s in body for new in statement(s)]
 
-@dataclass(eq=False)
-class _Whole:
-    """Finds the loops over rows; `lifted` are the user's statements that stood in them."""
-
-    rows: Rows
-    count: n.Var
-    names: Names
-    lifted: set[n.Stmt] = field(default_factory=set)
-
-    def statements(self, body: Iterable[n.Stmt]) -> list[n.Stmt]:
-        return [new for s in body for new in self.statement(s)]
-
-    def statement(self, s: n.Stmt) -> list[n.Stmt]:
-        if not isinstance(s, n.For) or not self.over_rows(s):
-            return [n.with_parts(s, self.statements)]
-        lifted = self.loop(s)
-        scoped = len(lifted) > 1 and any(isinstance(x, n.Decl) for x in lifted)
-        return [n.Block(tuple(lifted), line=s.line)] if scoped else lifted
-
-    def over_rows(self, s: n.For) -> bool:
-        return text(bare(s.lower)) == "1" and self.rows.of(s.upper).kind == "count"
-
-    def loop(self, s: n.For) -> list[n.Stmt]:
-        """Statements that stand for a loop; itself, if one has no form known to be the same."""
-        written = body_of(s.body)
-        lift = _Lift(s.name, assigned_names(s.body), self.rows, self.count, self.names)
-        found: list[n.Stmt] = []
+    def statement(s: n.Stmt) -> list[n.Stmt]:
+        over_rows = isinstance(s, n.For) and rows.of(s.upper).kind == "count"
+        if not (isinstance(s, n.For) and over_rows and text(bare(s.lower)) == "1"):
+            return [n.with_parts(s, statements)]
         try:
-            for b in written:
-                after = lift.statement(b)
-                found += (replace(x, origin=b.as_written) for x in (*lift.before, after))
-                lift.before.clear()
+            found = _Lift(s.name, assigned_names(s.body), rows, count, names).body(s.body)
         except DoesNotApplyError:
             return [s]
-        self.lifted.update(b.as_written for b in written)
-        return found
+        lifted.update(b.as_written for b in body_of(s.body))
+        scoped = len(found) > 1 and any(isinstance(x, n.Decl) for x in found)
+        return [n.Block(tuple(found), line=s.line)] if scoped else found
+
+    whole = draft.of(with_blocks(program, statements))
+    return replace(whole, vectorised=frozenset(lifted))
 
 
 @dataclass(eq=False)
@@ -96,6 +75,15 @@ class _Lift:
     before: list[n.Stmt] = field(default_factory=list)  # has to stand before the next statement
     local: set[str] = field(default_factory=set)  # variables of the loop's body, now vectors
     filled: set[str] = field(default_factory=set)  # vectors whose row's element is assigned
+
+    def body(self, s: n.Stmt) -> list[n.Stmt]:
+        """Statements that stand for the loop, if each has a form known to be the same."""
+        found: list[n.Stmt] = []
+        for b in body_of(s):
+            after = self.statement(b)
+            found += (replace(x, origin=b.as_written) for x in (*self.before, after))
+            self.before.clear()
+        return found
 
     def statement(self, s: n.Stmt) -> n.Stmt:
         match s:

@@ -100,12 +100,12 @@ def with_whole_loops(code: str, obs: str) -> str:
                         no=no and n.transform(no, lifted((*around, other))),
                     )
                 case n.For() if _is_over(node, obs):
-                    return of_all_rows(node, around)
+                    return at_once(node, around)
             return None
 
         return changed
 
-    def of_all_rows(loop: n.For, around: tuple[n.Expr, ...]) -> n.Stmt:
+    def at_once(loop: n.For, around: tuple[n.Expr, ...]) -> n.Stmt:
         try:
             found = _Loop(program, with_slices_in_loops(loop, names), names)
             need(all(map(found.is_known, around)))
@@ -284,13 +284,16 @@ class _Loop:
             inside = {d.name for d in declarations((s.body,))} | self.known
             if not {text(bare(a.target)) for a in n.find_all(s.body, n.Assign)} <= inside:
                 return self.by_row.of_passes(s, place, write)
-            self.mine.add(s.name)  # passes in any order are so many rows
-            return self.by_row.of_entries(s, place, write)
-        within = place.within(Passes(s.name, s.upper))
-        new, mine = self.by_row.collected(lambda: write(within))
+            # Passes in any order are so many rows: a row is in the list as often as it passes.
+            self.mine.add(s.name)
+            new, mine = self.by_row.of_branch(place, write)
+        else:
+            within = place.within(Passes(s.name, s.upper))
+            new, mine = self.by_row.collected(lambda: write(within))
+            new = [replace(s, body=n.Block(tuple(new)))] if new else []
         if mine:
             self.by_row.body.append(replace(s, body=n.Block(tuple(mine))))
-        return [replace(s, body=n.Block(tuple(new)))] if new else []
+        return new
 
     # ---- expressions --------------------------------------------------------------------
 
