@@ -42,7 +42,6 @@ from stancoreset.stan.weave.sampling import density_call
 from stancoreset.stan.weave.slices import without_unread
 
 _Call = n.Call | n.VoidCall
-_DEEPEST = 5  # calls of functions by functions
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 
 
@@ -54,12 +53,12 @@ def without_partial_sums(draft: Draft) -> Draft:
     return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
-def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
+def with_densities_written_out(draft: Draft, *, in_loops: bool = True, deepest: int = 5) -> Draft:
     """The program's own functions of log densities and increments are written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
-    through many calls, as a recursion is; and one in a loop, unless `in_loops`. Values that nothing
-    reads then are left out.
+    through more than `deepest` calls, as a recursion is; and one in a loop, unless `in_loops`.
+    Values that nothing reads then are left out.
     """
     adding = {
         f.name
@@ -67,7 +66,7 @@ def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
         if f.body is not None and (_adds(f.body) or _of_containers(f))
     }
     program = _with_calls(draft.program, adding)
-    for _ in range(_DEEPEST):
+    for _ in range(deepest):
         found = _written_out(program, lambda call: call.name in adding, in_loops=in_loops)
         if found is program:
             break

@@ -48,8 +48,9 @@ def vectorise(draft: Draft) -> Draft:
         return [new for s in body for new in statement(s)]
 
     def statement(s: n.Stmt) -> list[n.Stmt]:
-        over_rows = isinstance(s, n.For) and rows.of(s.upper).kind == "count"
-        if not (isinstance(s, n.For) and over_rows and text(bare(s.lower)) == "1"):
+        if not (
+            isinstance(s, n.For) and text(bare(s.lower)) == "1" and rows.of(s.upper).kind == "count"
+        ):
             return [n.with_parts(s, statements)]
         try:
             found = _Lift(s.name, assigned_names(s.body), rows, count, names).body(s.body)
