@@ -24,6 +24,10 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.slices import needed
 
 _T = TypeVar("_T")
+# A list has many rows if so many times as many are all: a vector of all rows is then copied. stanli
+# assigns to elements one by one, which is slow for lists of all sites with two visits; copies are
+# slow for the 300 lists of one site with 300 visits.
+_MANY = n.literal("8")
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,9 @@ class ByRow:
     _containers: list[n.Decl] = field(default_factory=list)
     _held: dict[tuple[str, n.Type, Place], n.Expr] = field(default_factory=dict)
 
+    _picked: dict[Chosen, tuple[str, ...]] = field(default_factory=dict)
+    _list_of: dict[Chosen, n.Expr] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self.count = bare(self.loop.upper)
 
@@ -209,6 +216,55 @@ class ByRow:
         chosen = place.chosen
         return self.held(e, Place(chosen.loops if chosen else (), chosen), "at", n.INTS)
 
+    def assigned(self, v: n.Expr, numbers: n.Expr, e: n.Expr, chosen: Chosen) -> n.Stmt:
+        """The assignment of the rows that are chosen, in a vector `v` of all rows.
+
+        stanli 0.24 assigns to a list of elements one by one. Where the list has many, the vector
+        is picked from its old and its new elements instead: evaluating it takes a tenth of the
+        time.
+        """
+        if chosen not in self._picked:
+            self._picked[chosen] = tuple(map(self.names.fresh, ("list", "lists", "from")))
+            self._list_of[chosen] = numbers
+        which, _, old_or_new = self._picked[chosen]
+        number = _at(which, chosen.loops)
+        rows = n.Index(_table(old_or_new), (n.Single(number),), type=n.INTS)
+        both = n.call("append_row", v, e, kind=n.VECTOR)
+        element = n.Index(v, (n.Single(numbers),), type=n.VECTOR)
+        picked = n.Assign(v, "=", n.Index(both, (n.Single(rows),), type=n.VECTOR))
+        return n.If(number, n.Block((picked,)), n.Block((n.Assign(element, "=", e),)))
+
+    def _picking(self, chosen: Chosen) -> list[n.Stmt]:
+        """Numbers of the lists that have many rows, and of these where each row's element is."""
+        which, lists, old_or_new = self._picked[chosen]
+        number, count, k = _at(which, chosen.loops), n.integer(lists), self.names.fresh("k")
+        many = n.Binary(n.times(_MANY, _paren(chosen.of_last())), ">", self.count, type=n.INT)
+        added = (n.Assign(count, "+=", n.ONE), n.Assign(number, "=", count))
+        whole = bare(self._list_of[chosen])
+        at = whole.base if isinstance(whole, n.Index) else whole
+        row = n.Index(at, (n.Single(n.integer(k)),), type=n.INT)
+        table = _table(old_or_new)
+        place = n.Index(table, (n.Single(number), n.Single(row)), type=n.INT)
+        old = n.Index(table, (n.Single(number), n.Single(n.integer(k))), type=n.INT)
+        new = n.minus(
+            n.Binary(self.count, "+", n.integer(k), type=n.INT),
+            _paren(n.minus(chosen.first, n.ONE)),
+        )
+        fill = n.Block(
+            (
+                n.loop(k, self.count, n.Assign(old, "=", n.integer(k))),
+                n.For(k, chosen.first, chosen.last, n.Block((n.Assign(place, "=", new),))),
+            )
+        )
+        numbers = chosen.empty()
+        return [
+            replace(numbers, name=which),
+            n.Decl(lists, n.SizedType("int"), value=n.ZERO),
+            _over(chosen.loops, n.If(many, n.Block(added))),
+            n.Decl(old_or_new, n.SizedType("int", array=(count, self.count))),
+            _over(chosen.loops, n.If(number, fill)),
+        ]
+
     # ---- transformed data ---------------------------------------------------------------
 
     def transformed_data(self, around: Sequence[n.Expr] = ()) -> list[n.Stmt]:
@@ -230,6 +286,7 @@ class ByRow:
             *self._containers,
             *emptied,
             filled,
+            *(s for chosen in self._picked for s in self._picking(chosen)),
         ]
 
 
@@ -245,3 +302,11 @@ def _over(loops: Sequence[Passes], body: n.Stmt) -> n.Stmt:
     for loop in reversed(loops):
         body = n.For(loop.name, n.ONE, loop.size, n.Block((body,)))
     return body
+
+
+def _table(name: str) -> n.Var:
+    return n.Var(name, type=n.Type("int", 2))
+
+
+def _paren(e: n.Expr) -> n.Expr:
+    return e if isinstance(e, n.Var | n.IntLit) else n.Paren(e, type=e.type)

@@ -242,6 +242,9 @@ class _Loop:
         if isinstance(v, n.Var):
             return [replace(s, target=v, value=self.repeated(e, place) if s.op == "=" else e)]
         e = self.repeated(e if s.op == "=" else by_entry(v, s.op[0], e), place)
+        match v.indices:
+            case (n.Single(numbers),) if place.chosen and self.of[name].chosen is None:
+                return [self.by_row.assigned(v.base, numbers, e, place.chosen)]
         return [replace(s, target=v, op="=", value=e)]
 
     def total(self, e: n.Expr, place: Place) -> n.Expr:
