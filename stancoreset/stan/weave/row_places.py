@@ -44,17 +44,10 @@ class Passes:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around.
+    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around."""
 
-    Attributes
-    ----------
-    end, start : str
-        Names of the integers, or arrays of integers, of a list's last and first entries.
-    loops : tuple of Passes
-    """
-
-    end: str
-    start: str
+    end: str  # name of the integer, or array of integers, of a list's last entry
+    start: str  # the same of its first entry
     loops: tuple[Passes, ...]
 
     @property
@@ -108,17 +101,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a statement stands: in which loops within the row's, and for which rows.
-
-    Attributes
-    ----------
-    loops : tuple of Passes
-    chosen : Chosen or None
-        The rows; None for all.
-    """
+    """Where a statement stands: in which loops within the row's, and for which rows."""
 
     loops: tuple[Passes, ...] = ()
-    chosen: Chosen | None = None
+    chosen: Chosen | None = None  # the rows; None for all
 
     def within(self, loop: Passes) -> Place:
         return replace(self, loops=(*self.loops, loop))
@@ -139,20 +125,11 @@ class Place:
 
 @dataclass
 class ByRow:
-    """Collects what data determine of each row of a loop.
+    """Collects what data determine of each row of a loop."""
 
-    Attributes
-    ----------
-    loop : For
-        The loop over rows.
-    names : Names
-    body : list of Stmt
-        What transformed data do for each row, in the author's order.
-    """
-
-    loop: n.For
+    loop: n.For  # over rows
     names: Names
-    body: list[n.Stmt] = field(default_factory=list)
+    body: list[n.Stmt] = field(default_factory=list)  # for each row, in the author's order
     _counted: list[Passes] = field(default_factory=list)
     _chosen: list[Chosen] = field(default_factory=list)
     _containers: list[n.Decl] = field(default_factory=list)
@@ -185,18 +162,6 @@ class ByRow:
         some = n.Binary(chosen.last, ">=", chosen.first, type=n.INT)
         counted = n.Assign(chosen.last, "+=", n.ONE)
         return [n.If(some, n.Block(tuple(new)))], [counted, *mine]
-
-    def of_entries(
-        self, s: n.For, place: Place, write: Callable[[Place], list[n.Stmt]]
-    ) -> list[n.Stmt]:
-        """Statements about all passes of all rows of a loop whose passes do not meet.
-
-        A row is in the list as often as the loop passes.
-        """
-        new, mine = self.of_branch(place, write)
-        if mine:
-            self.body.append(replace(s, body=n.Block(tuple(mine))))
-        return new
 
     def of_passes(
         self, s: n.For, place: Place, write: Callable[[Place], list[n.Stmt]]
