@@ -72,4 +72,4 @@ def _codes(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
 
     columns = [column for array in arrays for column in array.reshape(len(array), -1).T]
     rows = pd.DataFrame(dict(enumerate(columns)))
-    return rows.groupby(list(rows), sort=False).ngroup().to_numpy(np.int64)
+    return np.asarray(rows.groupby(list(rows), sort=False).ngroup(), dtype=np.int64)
