@@ -193,27 +193,14 @@ class Blocks:
         return (1 + shared) * (1 + own) + own * (own + 1) // 2
 
     def root(self, precision: Matrix) -> Matrix:
-        """F with F Fᵀ the inverse of a block arrow.
-
-        Raises
-        ------
-        LinAlgError
-            If it is not positive definite.
-        """
+        """F with F Fᵀ a block arrow's inverse; a LinAlgError if it is not positive definite."""
         return self._assembled(*self._inverse(precision))
 
     def factor(self, precision: Matrix) -> BlockFactor:
         """A factor that keeps what is sparse of a block arrow; errors are those of `root`."""
         shared, local = self.shared, self.local
-        place = np.empty(len(self.group), dtype=np.intp)
-        place[local] = np.arange(len(local))
-        pieces = [
-            (_inverse_roots(own), place[block][:, :, None], place[block][:, None, :])
-            for block, own in self._own(precision)
-        ]
-        placed = [np.broadcast_arrays(*piece) for piece in pieces]
-        values, rows, columns = (np.concatenate([p[k].ravel() for p in placed]) for k in range(3))
-        root = Matrix((values, (rows, columns)), shape=(len(local), len(local)))
+        pieces = [(_inverse_roots(own), *_square(block)) for block, own in self._own(precision)]
+        root = self.placed(pieces)[local][:, local]
         whole: AnyMatrix = precision[:, shared].tocsr()
         cross = Matrix(whole[local])
         along = Matrix(root.T @ cross)
@@ -264,13 +251,8 @@ class Blocks:
             slopes = along / np.where(kept, values, 1.0)[:, :, None]
             schur -= _stacked(along).T @ _stacked(slopes)
             beside = vectors @ along
-            parts.append(
-                (
-                    vectors * values[:, None, :] @ vectors.swapaxes(-1, -2),
-                    block[:, :, None],
-                    block[:, None, :],
-                )
-            )
+            positive = vectors * values[:, None, :] @ vectors.swapaxes(-1, -2)
+            parts.append((positive, *_square(block)))
             parts.append((beside, block[:, :, None], shared))
             parts.append((beside.swapaxes(1, 2), shared[:, None], block[:, None, :]))
         values, vectors = np.linalg.eigh(0.5 * (schur + schur.T))
@@ -308,7 +290,7 @@ class Blocks:
     def _own(self, matrix: Matrix) -> Iterator[tuple[NDArray[np.intp], Float]]:
         """The diagonal blocks of groups of each size, with their coordinates."""
         for block in self.members:
-            yield block, entries(matrix, block[:, :, None], block[:, None, :])
+            yield block, entries(matrix, *_square(block))
 
     def _assembled(self, root: Float, parts: list[tuple[NDArray[np.intp], Float, Float]]) -> Matrix:
         """F of L, and of B_j and L_j for the groups of each size."""
@@ -316,7 +298,7 @@ class Blocks:
         pieces = [(root, shared[:, None], shared)]
         for block, slopes, roots in parts:
             pieces.append((_times(slopes, root), block[:, :, None], shared))
-            pieces.append((roots, block[:, :, None], block[:, None, :]))
+            pieces.append((roots, *_square(block)))
         return self.placed(pieces)
 
     def placed(self, pieces: list[tuple[Float, NDArray[np.intp], NDArray[np.intp]]]) -> Matrix:
@@ -332,15 +314,8 @@ class Blocks:
 class BlockFactor:
     """A factored block arrow Q, by its groups and the Schur complement of what they share.
 
-    Attributes
-    ----------
-    blocks : Blocks
-    root : sparse matrix, shape (l, l)
-        W with W Wᵀ the inverse of the groups' own blocks, D⁻¹.
-    cross : sparse matrix, shape (l, G)
-        C, between the groups' coordinates and the shared ones.
-    lower : ndarray, shape (G, G)
-        L with L Lᵀ = A − Cᵀ D⁻¹ C.
+    `root` is W (l, l) with W Wᵀ the inverse of the groups' own blocks, D⁻¹; `cross` C (l, G),
+    between the groups' coordinates and the shared ones; and `lower` L with L Lᵀ = A − Cᵀ D⁻¹ C.
     """
 
     blocks: Blocks = field(repr=False)
@@ -379,6 +354,11 @@ class BlockFactor:
     def _by_own(self, values: Float) -> Float:
         """D⁻¹ times a vector or matrix."""
         return np.asarray(self.root @ (self.root.T @ values))
+
+
+def _square(block: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of groups' own entries, of their coordinates (J, b)."""
+    return block[:, :, None], block[:, None, :]
 
 
 def _stacked(blocks: Float) -> Float:

@@ -17,25 +17,13 @@ from stancoreset.rows.tables import StoredRows
 
 @dataclass
 class Costs:
-    """Counts of the rows' evaluations, and what they cost together.
+    """Counts of the rows' evaluations, and what they cost together, in gradients of all rows.
 
-    Attributes
-    ----------
-    densities, gradients : int
-        Log densities and gradients of all rows.
-    some : float
-        Cost of what was evaluated on some of the rows, in gradients of all rows: log likelihoods
-        of candidates, and everything on subsamples.
-    hessians : float
-        The same of Hessians in closed form beyond the one pass that counts as a gradient.
-    stored : StoredRows, optional
-        The source that is read in every pass.
-    likelihood, engines : str
-        What evaluates the likelihood, or Stan, if that was decided.
-    distinct : int
-        Number of distinct rows, if equal rows are evaluated once.
-    reads_before : int
-        Reads of the source before the counts began.
+    `some` is the cost of what was evaluated on some of the rows: log likelihoods of candidates, and
+    everything on subsamples; `hessians` that of Hessians in closed form beyond the one pass that
+    counts as a gradient. `stored` is the source that is read in every pass, and `reads_before` its
+    reads before the counts began; `likelihood` and `engines` say what evaluates the likelihood and
+    Stan, if that was decided. There are `distinct` rows, if equal rows are evaluated once.
     """
 
     densities: int = 0

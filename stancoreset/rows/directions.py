@@ -34,18 +34,9 @@ def dependencies(
 ) -> Matrix:
     """Find which values change with which coordinates, (p, P), at a point without coincidences.
 
-    Parameters
-    ----------
-    function : callable
-        Points (S, P) → values (S, p).
-    point : ndarray, shape (P,)
-    width : ndarray, shape (P,)
-        Lengths of the steps.
-    names : sequence of str
-        Names of the coordinates, which tell variables and indices apart: ``"r.3.1"``.
+    Steps have the lengths `width`; the coordinates' `names` tell variables and indices apart, as
+    ``"r.3.1"`` does. Of more coordinates than a `few` hundred, groups are moved together.
 
-    Examples
-    --------
     >>> pairs = lambda x: np.stack([x[:, 0] * x[:, 1], x[:, 2]], axis=1)
     >>> dependencies(pairs, np.ones(3), np.ones(3), "abc").toarray().astype(int)
     array([[1, 1, 0],
@@ -59,22 +50,12 @@ def dependencies(
 
 @dataclass(frozen=True)
 class Directions:
-    """Directions along which a Jacobian of known pattern is read.
+    """Directions along which a Jacobian of known pattern is read; its `shape` is (p, d).
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Rows p and columns d.
-    steps : ndarray, shape (C, P)
-        A step along each direction, in all P coordinates.
-    entry : ndarray of int, shape (2, nnz)
-        Row and column of every entry.
-    along, at : ndarray of int, shape (nnz,)
-        The direction, and the value, whose difference is the entry.
-    length : ndarray, shape (nnz,)
-        The step's length along the entry's coordinate.
-    kept : ndarray of bool, optional
-        Values that are rows; default: all.
+    `steps` (C, P) are a step along each direction, in all P coordinates. Of every entry, `entry`
+    (2, nnz) are row and column, `along` and `at` the direction and the value whose difference it
+    is, and `length` that of the step along its coordinate. `kept` says which values are rows; by
+    default all are.
     """
 
     shape: tuple[int, int]

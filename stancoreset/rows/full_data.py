@@ -50,29 +50,14 @@ if TYPE_CHECKING:
 class FullData:
     """A weighted program bound to all rows, weighted as in the data or by one.
 
-    Parameters
-    ----------
-    compiled : Compiled
-        The program without generated quantities, compiled by an engine.
-    weighted : WeightedProgram
-        Defines how to slice the data.
-    data : mapping or StoredRows
-        Checked data, every row; or rows on disk, which each pass reads again.
-    in_process : bool
-        True for chunks of bounded size; False for one chunk per process, each of which reads
-        its rows from a file.
-    threads : int, optional
-        Chunks evaluated at the same time; default: the available cores.
-    glm : FoundGlm, optional
-        A GLM that evaluates chunks of rows instead of the engine.
-    at_once : bool
-        Whether the program has statements about all rows in place of the author's loops.
+    `compiled` is the program without generated quantities, and `data` are checked: every row, or
+    rows on disk, which each pass reads again. Chunks have a bounded size if they are evaluated
+    `in_process`; else there is one for each process, which reads its rows from a file. `threads` of
+    them are evaluated at the same time, by the `glm` instead of the engine if one was found.
+    `at_once` says that the program has statements about all rows in place of the author's loops.
 
-    Attributes
-    ----------
-    passes : Costs
-        Counts of full-data evaluations so far, for the report; those of a subsample count
-        for the data that it was drawn from.
+    `passes` counts the evaluations so far, for the report; those of a subsample count for the data
+    that it was drawn from.
     """
 
     def __init__(
@@ -153,7 +138,10 @@ class FullData:
 
     def some(self, size: int, rng: np.random.Generator) -> StanData:
         """The data of a random subsample of `size` rows, weighted by N/size."""
-        rows, weights = self._drawn(size, rng)
+        at_hand = self.rows_at_hand
+        among = self.n_obs if size > len(at_hand) else at_hand
+        rows = np.sort(rng.choice(among, size=size, replace=False))
+        weights = self._weigh(rows, np.full(size, self.n_obs / size))
         return self._weighted.subset(self._data, rows, weights)
 
     def sampled(self, size: int, rng: np.random.Generator) -> FullData:
@@ -170,13 +158,6 @@ class FullData:
         small._charged = self.passes if self._charged is None else self._charged
         small._part = self._part * size / self.n_obs
         return small
-
-    def _drawn(self, size: int, rng: np.random.Generator) -> tuple[np.ndarray, Float]:
-        """Rows of a random subsample, and their weights."""
-        at_hand = self.rows_at_hand
-        among = self.n_obs if size > len(at_hand) else at_hand
-        rows = np.sort(rng.choice(among, size=size, replace=False))
-        return rows, self._weigh(rows, np.full(size, self.n_obs / size))
 
     def copy_of(self, rows: np.ndarray, factors: Float) -> BoundModel:
         """Bind some rows as a separate model, with their weights multiplied by `factors`."""
@@ -289,12 +270,7 @@ class FullData:
     ) -> Float:
         """Σ_n L_n(θ), up to a constant: (S, P) → (S,).
 
-        Parameters
-        ----------
-        draws : ndarray, shape (S, P)
-            Unconstrained parameters.
-        progress : callable, optional
-            Called with the number of draws done since the last call.
+        `progress` is called with the number of draws done since the last call.
         """
         draws = np.atleast_2d(draws)
         out = np.empty(len(draws))
@@ -381,11 +357,8 @@ class FullData:
         value, gradient, priors = self._sums.sums("log_density_gradient", draws)
         if priors != 1:  # every chunk has counted the prior, or none has
             prior_value, prior_gradient = self.prior.log_density_gradient(draws)
-            # As in `log_likelihood`: where the prior is zero, so is the posterior.
+            value = without_priors((value, priors - 1), prior_value)
             with np.errstate(invalid="ignore"):
-                value = np.where(
-                    np.isfinite(prior_value), value - (priors - 1) * prior_value, -np.inf
-                )
                 gradient = gradient - (priors - 1) * prior_gradient
         self._count(gradients=len(draws))
         return value, gradient

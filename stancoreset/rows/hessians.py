@@ -45,7 +45,7 @@ from scipy import sparse
 from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.limits import cuts
-from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
+from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, dense, entries
 
 Gradient = Callable[[Float], tuple[Float, Float]]
 Pattern = NDArray[np.bool_]
@@ -60,21 +60,9 @@ STEP = 1e-3
 def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
     """Compute a Hessian from central differences of a gradient along every coordinate.
 
-    H_{·j} = (∇f(θ + h_j e_j) − ∇f(θ − h_j e_j)) / 2 h_j, symmetrised.
-
-    Parameters
-    ----------
-    gradient : callable
-        (S, P) → values (S,), gradients (S, P).
-    theta : ndarray, shape (P,)
-    scale : ndarray, shape (P,)
-        Typical width of f in each coordinate; the step is 10⁻³ of it, which balances the
-        truncation error (h²) against the rounding error of the gradients (1/h).
-
-    Raises
-    ------
-    ReferenceFitError
-        If a gradient is not finite.
+    H_{·j} = (∇f(θ + h_j e_j) − ∇f(θ − h_j e_j)) / 2 h_j, symmetrised, with steps of `STEP` times
+    the typical width of f in each coordinate, `scale` (P,). A `ReferenceFitError` is raised if a
+    gradient is not finite.
     """
     step = STEP * scale
     hessian = _differences(gradient, theta, np.diag(step)) / step[:, None]
@@ -84,20 +72,17 @@ def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
 class Hessians:
     """Hessians of one function at several points; which parameters meet is kept from the first on.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the coordinates, which tell variables and indices apart: ``"r.3.1"``.
+    The coordinates' `names` tell variables and indices apart, as ``"r.3.1"`` does.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._places = _group_tests(names)
         self._tests = np.concatenate(self._places)
-        #: Which parameters meet, sparse where blocks are looked for.
-        self._pattern: AnyMatrix | None = None
+        #: Which parameters meet.
+        self._pattern: Matrix | None = None
         self._blocks: Blocks | None = None
-        #: The pattern as an array with its colouring, if there are no blocks.
-        self._coloured: tuple[Pattern, NDArray[np.intp]] | None = None
+        #: Of each parameter; those of one colour are moved together.
+        self._colour: NDArray[np.intp] | None = None
 
     def at(self, gradient: Gradient, theta: Float, scale: Float) -> AnyMatrix:
         """The Hessian at a point, (P, P), sparse if many parameters come in groups.
@@ -118,7 +103,7 @@ class Hessians:
         if found is None:
             _log.info("more parameters meet than were found: all second derivatives are taken")
             found = central_hessian(gradient, theta, scale)
-            self._add(Matrix(found != 0) if p >= MANY else found != 0)
+            self._add(Matrix(found != 0))
         return found
 
     def blocks(self, gradient: Gradient, theta: Float, scale: Float) -> Blocks | None:
@@ -134,29 +119,30 @@ class Hessians:
     def _look(self, gradient: Gradient, theta: Float, scale: Float) -> None:
         """Find which parameters meet at a point."""
         unchanged = _unchanged(gradient, theta, scale, self._tests)
-        many = len(theta) >= MANY
-        self._add(
-            _sparse_meetings(unchanged, self._places) if many else _meet(unchanged, self._tests)
-        )
+        self._add(_meetings(unchanged, self._places))
 
-    def _add(self, pattern: AnyMatrix) -> None:
+    def _add(self, pattern: Matrix) -> None:
         """Parameters that meet at one point more."""
-        self._pattern = pattern if self._pattern is None else pattern + self._pattern > 0
+        self._pattern = pattern if self._pattern is None else Matrix(pattern + self._pattern > 0)
         self._blocks = Blocks.of(self._pattern)
-        self._coloured = None
+        self._colour = None
 
     def _read(self, gradient: Gradient, theta: Float, scale: Float) -> AnyMatrix | None:
         """The Hessian, if the known pattern is that of this point."""
-        if self._blocks is not None:
-            return _by_blocks(gradient, theta, scale, self._blocks)
-        if self._coloured is None:
-            assert self._pattern is not None
-            dense = self._pattern.toarray() > 0 if is_sparse(self._pattern) else self._pattern
-            self._coloured = dense, colours(dense)
-        pattern, colour = self._coloured
-        if colour.max() + 2 >= len(theta):  # with the guard, as many as along all coordinates
-            return central_hessian(gradient, theta, scale)
-        return _guarded(gradient, theta, scale, pattern, colour)
+        assert self._pattern is not None
+        if self._colour is None:
+            self._colour = self._colours()
+        if self._blocks is None and self._colour.max() + 2 >= len(theta):
+            return central_hessian(gradient, theta, scale)  # with the guard, as many gradients
+        found = _guarded(gradient, theta, scale, self._pattern, self._colour)
+        return found if found is None or self._blocks is not None else dense(found)
+
+    def _colours(self) -> NDArray[np.intp]:
+        """Of groups a colour for each shared parameter and each place in a group; else a star's."""
+        blocks = self._blocks
+        if blocks is None:
+            return colours(dense(self._pattern) > 0)
+        return np.where(blocks.group < 0, 0, len(blocks.shared)) + blocks.place
 
 
 def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -> Pattern:
@@ -172,12 +158,6 @@ def _unchanged(gradient: Gradient, theta: Float, scale: Float, tests: Pattern) -
     return np.asarray(gradients[1:] == gradients[0])  # never where they are not finite
 
 
-def _meet(unchanged: Pattern, tests: Pattern) -> Pattern:
-    """Mask (P, P) of pairs whose mixed derivative was non-zero in every finite-difference test."""
-    pattern = unchanged.T.astype(float) @ tests == 0
-    return np.asarray((pattern & pattern.T) | np.eye(tests.shape[1], dtype=bool))
-
-
 def dependencies_by_groups(
     function: Callable[[Float], Float], point: Float, width: Float, names: Sequence[str]
 ) -> Matrix:
@@ -188,17 +168,17 @@ def dependencies_by_groups(
     places = _group_tests(names)
     tests = np.concatenate(places)
     values = function(np.concatenate([point[None], point + tests * width]))
-    return _sparse_dependencies(np.asarray(values[1:] == values[0]), places)
+    return _dependencies(np.asarray(values[1:] == values[0]), places)
 
 
-def _sparse_meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
-    """The pattern of `_meet` as a sparse matrix, without a look at most pairs."""
-    pattern = _sparse_dependencies(unchanged, places)
+def _meetings(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
+    """Pairs (P, P) whose mixed derivative was non-zero in every test, without a look at most."""
+    pattern = _dependencies(unchanged, places)
     both = pattern.multiply(pattern.T)
     return Matrix(both + sparse.eye_array(unchanged.shape[1], dtype=np.int8))
 
 
-def _sparse_dependencies(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
+def _dependencies(unchanged: Pattern, places: Sequence[Pattern]) -> Matrix:
     """Pairs of a value and a coordinate such that all tests that move this change that, (p, P).
 
     Of every variable the tests of one index, that of most values, name pairs; all tests judge
@@ -245,31 +225,6 @@ def _named(changed: Pattern, moved: Pattern) -> tuple[NDArray[np.intp], NDArray[
     return pairs.row.astype(np.intp), columns[pairs.col]
 
 
-def _by_blocks(gradient: Gradient, theta: Float, scale: Float, blocks: Blocks) -> Matrix | None:
-    """The Hessian of parameters in groups; None if it fails the guard of `_guarded`."""
-    step, p, shared = STEP * scale, len(theta), blocks.shared
-    across = step * np.random.default_rng(p).uniform(-1.0, 1.0, p)
-    colour = np.where(blocks.group < 0, 0, len(shared)) + blocks.place
-    of_colour = colour == np.arange(colour.max() + 1)[:, None]
-    *moved, expected = _differences(gradient, theta, np.vstack([of_colour * step, across]))
-    pieces = [(np.array(moved)[: len(shared)].T / step[shared], np.arange(p)[:, None], shared)]
-    local = np.array(moved)[len(shared) :]
-    for block in blocks.members:
-        pieces.append((_along_groups(local, block, step), block[:, :, None], block[:, None, :]))
-    below = blocks.placed(pieces)
-    # Entries between local and shared parameters are read once, all others at both places.
-    one = sparse.diags_array((blocks.group >= 0).astype(float)) @ below
-    one = one @ sparse.diags_array((blocks.group < 0).astype(float))
-    hessian = Matrix(0.5 * (below - one + (below - one).T) + one + one.T)
-    return hessian if _is_right(hessian, across, expected, scale) else None
-
-
-def _along_groups(local: Float, block: NDArray[np.intp], step: Float) -> Float:
-    """Second derivatives between the parameters of each group, (J, b, b), from differences."""
-    width = block.shape[1]
-    return np.asarray(local[:width][:, block].transpose(1, 2, 0) / step[block][:, None, :])
-
-
 def colours(pattern: Pattern) -> NDArray[np.intp]:
     """A star colouring of parameters of which some meet: (P, P) → (P,).
 
@@ -288,18 +243,24 @@ def colours(pattern: Pattern) -> NDArray[np.intp]:
 
 
 def _guarded(
-    gradient: Gradient, theta: Float, scale: Float, pattern: Pattern, colour: NDArray[np.intp]
-) -> Float | None:
+    gradient: Gradient, theta: Float, scale: Float, pattern: Matrix, colour: NDArray[np.intp]
+) -> Matrix | None:
     """The Hessian by colours; None if it differs from a difference along a random direction."""
-    step = STEP * scale
+    step, p = STEP * scale, len(theta)
     of_colour = colour == np.arange(colour.max() + 1)[:, None]
     # Of different lengths along coordinates of one colour, which would else stay mixed up.
-    across = step * np.random.default_rng(len(theta)).uniform(-1.0, 1.0, len(theta))
+    across = step * np.random.default_rng(p).uniform(-1.0, 1.0, p)
     *moved, expected = _differences(gradient, theta, np.vstack([of_colour * step, across]))
     # Entry (i, j) is the difference of j's colour along i if no other of that colour meets i.
-    alone = pattern & ((pattern @ of_colour.T.astype(float))[:, colour] == 1)
-    read = np.where(alone, np.array(moved).T[:, colour] / step, 0.0)
-    hessian = (read + read.T) / np.maximum(alone.astype(float) + alone.T, 1.0)
+    row, column = (at.astype(np.intp) for at in pattern.nonzero())
+    meet = Matrix((np.ones(len(row)), (row, column)), shape=(p, p))
+    alone = entries(Matrix(meet @ Matrix(of_colour.T.astype(float))), row, colour[column]) == 1
+    row, column = row[alone], column[alone]
+    read = Matrix((np.ones(len(row)), (row, column)), shape=(p, p))
+    values = np.array(moved)[colour[column], row] / step[column]
+    values = values / entries(Matrix(read + read.T), row, column)
+    half = Matrix((values, (row, column)), shape=(p, p))
+    hessian = Matrix(half + half.T)
     return hessian if _is_right(hessian, across, expected, scale) else None
 
 
@@ -315,13 +276,7 @@ def _is_right(
 
 
 def _differences(gradient: Gradient, theta: Float, steps: Float) -> Float:
-    """Half the difference of gradients ahead and behind each step: (K, P) → (K, P).
-
-    Raises
-    ------
-    ReferenceFitError
-        If a gradient is not finite.
-    """
+    """Half the difference of gradients, which must be finite, around each step: (K, P) → (K, P)."""
     _, gradients = gradient(theta + np.concatenate([steps, -steps]))
     if not np.all(np.isfinite(gradients)):
         raise ReferenceFitError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import methodcaller
@@ -110,11 +111,8 @@ class BoundChunks:
             return self.sums("log_density", draws)
 
         def one(cut: slice) -> Float:
-            chunk = self._bind(cut)
-            try:
+            with closing(self._bind(cut)) as chunk:
                 return chunk.log_density(draws)
-            finally:
-                chunk.close()
 
         return np.sum(side_by_side(one, self._cuts, self._threads), axis=0), len(self._cuts)
 

@@ -18,6 +18,7 @@ Rows are cut into blocks only if the data are large. Each of B blocks contains t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,7 +30,7 @@ from stancoreset.engines import BoundModel, Closing, Compiled, Density, Float, S
 from stancoreset.errors import IdentityError
 from stancoreset.limits import BLOCK, NOISE
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, BoundChunks, slices, without_priors
-from stancoreset.rows.tables import Kernel, StoredRows, Sums, fold, row_count, stan_rows
+from stancoreset.rows.tables import Kernel, StoredRows, Sums, row_count, stan_rows
 
 if TYPE_CHECKING:
     from stancoreset.rows.full_data import FullData
@@ -189,17 +190,10 @@ class StoredWitness:
 
         About `rows` are compared in all, besides some of each pattern; see `_patterns`.
         """
-        pair = _Pair(
-            _Author(
-                self.compiled,
-                self.weighted,
-                self.stored.row_values,
-                tuple(declared.name for declared in self.original.data),
-            ),
-            kernel,
-            self.weighted.weights,
-            min(1.0, rows / self.stored.n_obs),
-        )
+        names = tuple(declared.name for declared in self.original.data)
+        share = min(1.0, rows / self.stored.n_obs)
+        values = self.stored.row_values
+        pair = _Pair(self.compiled, self.weighted, values, names, kernel, share)
         theirs, ours, shown, priors = self.stored.sums(pair, "log_density", draws)
         ours = _without_priors(ours, -priors, self.prior, draws)
         return Comparison(_disagreement(theirs, ours), len(draws), shown, self.stored.n_obs)
@@ -210,50 +204,38 @@ class StoredWitness:
 
 
 @dataclass(frozen=True)
-class _Author:
-    """Log density of a chunk by the author's program; see `Kernel`."""
+class _Pair:
+    """The author's program and our kernel on the same rows of a chunk; see `Kernel`.
+
+    These are some of each pattern and a share of the rest. `names` are the author's data.
+    """
 
     compiled: Compiled
     weighted: WeightedProgram = field(repr=False)
     values: StanData = field(repr=False)
-    names: tuple[str, ...] = ()
-
-    def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
-        """See `Kernel.evaluate`; log densities only."""
-        numbers = sum(np.size(value) for value in chunk.values())
-        cuts = slices(row_count(chunk), max(1, -(-numbers // _NUMBERS)))
-        return fold(self._piece({k: v[cut] for k, v in chunk.items()}, draws) for cut in cuts)
-
-    def _piece(self, rows: dict[str, Any], draws: Float) -> Sums:
-        """Log density of a few rows."""
-        data = stan_rows(self.weighted, self.values, rows)
-        own = {name: data[name] for name in self.names if name in data}
-        bound = self.compiled.bind_density(own)
-        try:
-            return bound.log_density(draws), 1
-        finally:
-            bound.close()
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """Two kernels on the same rows of a chunk: some of each pattern and a share of the rest."""
-
-    author: _Author
+    names: tuple[str, ...]
     kernel: Kernel
-    weights: str
     share: float
 
     def evaluate(self, method: str, chunk: dict[str, Any], draws: Float) -> Sums:
         """Log densities by author and kernel, number of rows, and priors that the kernel lacks."""
-        if self.weights not in self.author.names:  # which the author's program does not use
-            chunk = {name: value for name, value in chunk.items() if name != self.weights}
+        if self.weighted.weights not in self.names:  # which the author's program does not use
+            chunk = {name: value for name, value in chunk.items() if name != self.weighted.weights}
         if self.share < 1:
             rows = shown_rows(chunk, int(self.share * row_count(chunk)))
             chunk = {name: value[rows] for name, value in chunk.items()}
-        theirs, priors = self.author.evaluate(method, chunk, draws)
+        numbers = sum(np.size(value) for value in chunk.values())
+        cuts = slices(row_count(chunk), max(1, -(-numbers // _NUMBERS)))
+        theirs = [self._theirs({k: v[cut] for k, v in chunk.items()}, draws) for cut in cuts]
         ours, contained = self.kernel.evaluate(method, chunk, draws)
-        return theirs, ours, row_count(chunk), priors - contained
+        return sum(theirs[1:], theirs[0]), ours, row_count(chunk), len(cuts) - contained
+
+    def _theirs(self, rows: dict[str, Any], draws: Float) -> Float:
+        """Log density of a few rows by the author's program."""
+        data = stan_rows(self.weighted, self.values, rows)
+        bound = self.compiled.bind_density({n: data[n] for n in self.names if n in data})
+        with closing(bound):
+            return bound.log_density(draws)
 
 
 def shown_rows(chunk: Mapping[str, Any], count: int) -> NDArray[np.int64]:

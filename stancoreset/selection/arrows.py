@@ -23,16 +23,8 @@ from stancoreset.rows import Blocks, Matrix
 class Arrow:
     """R without its diagonal.
 
-    Attributes
-    ----------
-    shared : ndarray of int, shape (G,)
-        Places of the coordinates in δ_s, from 0.
-    cross : ndarray, shape (p, G)
-        K.
-    pairs : ndarray of int, shape (e, 2)
-        a and b, from 0.
-    values : ndarray, shape (e,)
-        v.
+    `shared` (G,) are the places of the coordinates in δ_s, `cross` (p, G) is K, `pairs` (e, 2) are
+    a and b, and `values` (e,) v; places count from 0.
     """
 
     shared: NDArray[np.intp] = field(repr=False)

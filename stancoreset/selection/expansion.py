@@ -52,34 +52,17 @@ _DRAWS_EACH = 10
 
 @dataclass(frozen=True)
 class Expansion:
-    """The full log likelihood to second order around ψ₀.
+    """The full log likelihood L to second order around ψ₀.
 
-    Attributes
-    ----------
-    centre : ndarray, shape (P,)
-        All unconstrained coordinates at ψ₀.
-    columns : ndarray of int, shape (p,)
-        The coordinates in ψ.
-    value : float
-        L(ψ₀), up to a constant.
-    gradient : ndarray, shape (p,)
-    tangent : ndarray, shape (p,)
-        The gradient at ψ₀ itself, of which `gradient` may be an average.
-    hessian : ndarray or sparse matrix, shape (p, p)
-    scale : ndarray, shape (P,)
-        Posterior standard deviations, which scale the steps of finite differences.
-    factor : ndarray or sparse matrix, shape (p, p)
-        F with F Fᵀ the posterior covariance of ψ.
-    prior_hessian : ndarray or sparse matrix, shape (P, P)
-        ∇² log prior(ψ₀), which every posterior's Hessian contains.
-    param_names : tuple of str
-        Names of all unconstrained coordinates.
-    points : ndarray, shape (2 K, P), optional
-        The antithetic points over which `gradient` is an average; None if it is that at ψ₀.
-    expected : Expected, optional
-        Makes exact expectations; `gradient` and `hessian` are such if it is given.
-    is_fitted : bool
-        Whether gradient and Hessian are least squares at draws, which no derivatives of rows match.
+    `centre` (P,) are all unconstrained coordinates at ψ₀, with `param_names`, and `columns` (p,)
+    those in ψ. `value` is L(ψ₀), up to a constant, and `tangent` (p,) the gradient there, of which
+    `gradient` may be an average over the antithetic `points` (2 K, P). `hessian` (p, p) is that of
+    L, and `prior_hessian` (P, P) ∇² log prior(ψ₀), which every posterior's Hessian contains; both
+    may be sparse. `scale` (P,) are posterior standard deviations, which scale the steps of finite
+    differences, and `factor` (p, p) is F with F Fᵀ the posterior covariance of ψ.
+
+    With `expected`, gradient and Hessian are exact expectations. If `is_fitted`, they are least
+    squares at draws, which no derivatives of rows match.
     """
 
     centre: Float = field(repr=False)
@@ -122,7 +105,7 @@ class Expansion:
         if len(left) < _DRAWS_EACH * 2 * blocks.widest or not np.isfinite(left).all():
             return self
         scale = self.scale[self.columns]
-        z = (draws[:, self.columns] - self.centre[self.columns]) / scale
+        z = self.delta(draws) / scale
         sums = np.hstack([z @ kinds, z**2 @ kinds])
         sums -= sums.mean(axis=0)
         along, bent = np.split(np.linalg.lstsq(sums, left - left.mean())[0], 2)
@@ -145,7 +128,7 @@ class Expansion:
         if many or self.expected is not None or self.gap(reference) <= much:
             return self
         scale = self.scale[self.columns]
-        z = (draws - self.centre)[:, self.columns] / scale
+        z = self.delta(draws) / scale
         functions = np.hstack([np.ones((len(z), 1)), z, z[:, first] * z[:, second]])
         found = np.linalg.lstsq(functions, reference.log_likelihood)[0]
         slope, bends = np.split(found[1:], [p])
@@ -166,17 +149,9 @@ class Expansion:
     ) -> tuple[Float, AnyMatrix]:
         """Gradient (p,) and Hessian (p, p) of some rows, averaged as those of the full data are.
 
-        Parameters
-        ----------
-        bound, prior : BoundModel
-            The weighted program bound to the rows, and to none.
-        rows : GlmRows, optional
-            The rows with their weights, for exact expectations.
-
-        Raises
-        ------
-        ReferenceFitError
-            If a derivative is not finite.
+        `bound` and `prior` are the weighted program bound to the rows, and to none; `rows` are
+        these with their weights, for exact expectations. A `ReferenceFitError` is raised if a
+        derivative is not finite.
         """
         columns = self.columns
         if self.expected is not None and rows is not None:
@@ -193,15 +168,13 @@ class Expansion:
         """The points over which gradients are averaged, (K, P)."""
         return self.centre[None] if self.points is None else self.points
 
-    def displacements(self, draws: Float) -> Float:
-        """ψ − ψ₀ in all coordinates, zero in those outside ψ: (S, P) → (S, P)."""
-        delta = np.zeros_like(draws)
-        delta[:, self.columns] = draws[:, self.columns] - self.centre[self.columns]
-        return delta
+    def delta(self, draws: Float) -> Float:
+        """ψ − ψ₀ at draws: (S, P) → (S, p)."""
+        return draws[:, self.columns] - self.centre[self.columns]
 
     def terms(self, draws: Float) -> tuple[Float, Float]:
         """First- and second-order terms of L at each draw, (S,) each."""
-        delta = draws[:, self.columns] - self.centre[self.columns]
+        delta = self.delta(draws)
         bent = np.asarray(delta @ self.hessian)
         return delta @ self.gradient, 0.5 * np.sum(bent * delta, axis=1)
 
@@ -231,29 +204,14 @@ def expand(
     """Expand the full log likelihood around the reference's centre, or project it.
 
     The centre is the mode of a Laplace fit, whose Hessian is known, and otherwise the mean of
-    the draws. The projection is kept if it is better than the expansion at the reference's draws.
+    the draws; `columns` are the unconstrained coordinates in ψ. A `ControlError` is raised if the
+    log likelihood or a derivative is not finite at the centre.
 
-    Parameters
-    ----------
-    full : FullData
-    reference : Reference
-    columns : ndarray of int
-        Unconstrained coordinates in ψ.
-    pairs : int
-        Antithetic pairs under the reference's Gaussian over which the gradient is averaged; zero
-        for Taylor's expansion.
-    exact : bool
-        Take exact expectations of gradient and Hessian instead, whatever is better at the draws;
-        `no_expectation` says where there are none.
-    bent : bool
-        Average the Hessian as well, if that is better at the reference's draws. Rows that complete
-        such a quadratic are projected by their derivatives at the centre, so that this is for a
-        quadratic that stands alone.
-
-    Raises
-    ------
-    ControlError
-        If the log likelihood or a derivative is not finite at the centre.
+    With `pairs`, the gradient is averaged over so many antithetic pairs under the reference's
+    Gaussian, if that is better at its draws; if `bent` the Hessian as well. Rows that complete such
+    a quadratic are projected by their derivatives at the centre, so that `bent` is for a quadratic
+    that stands alone. `exact` takes exact expectations of gradient and Hessian instead, whatever is
+    better at the draws; `no_expectation` says where there are none.
     """
     gaussian = reference.gaussian
     centre = gaussian.mean
@@ -303,14 +261,7 @@ def expand(
 
 
 def no_expectation(full: FullData, columns: NDArray[np.intp]) -> str:
-    """The reason why exact expectations are unknown; empty if they are known.
-
-    Parameters
-    ----------
-    full : FullData
-    columns : ndarray of int
-        Unconstrained coordinates in ψ.
-    """
+    """The reason why exact expectations are unknown for ψ of these coordinates; empty if known."""
     reason = no_sums(full)
     if not reason and full.glm is not None:
         left_out = full.glm.coefficients.parameters.difference(columns.tolist())

@@ -25,13 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float, RowModel
 from stancoreset.errors import ReferenceFitError
-from stancoreset.limits import BLOCK
+from stancoreset.limits import BLOCK, cuts
 from stancoreset.reference import Reference
 from stancoreset.rows import STEP, FullData
 from stancoreset.selection.projection import Projection, finite_log_lik
@@ -54,8 +55,9 @@ def project_fisher(
     is raised if a gradient or a log likelihood is not finite at a draw, or all gradients are zero.
     """
     unseen = reference.more(heldout, stream=0)
-    phi, target = _features(full, pool, reference, reference.draws, 0, progress)
-    heldout_phi, heldout_target = _features(full, pool, reference, unseen, 1, progress)
+    features = partial(_features, full, pool, len(candidates), reference)
+    phi, target = features(reference.draws, 0, progress)
+    heldout_phi, heldout_target = features(unseen, 1, progress)
     if not np.any(target) or not np.any(heldout_target):
         raise ReferenceFitError(
             "the gradient of the log likelihood is zero at every reference draw, expected it to "
@@ -85,7 +87,8 @@ def extend_fisher(
 ) -> Projection:
     """Extend a projection on the same reference by one feature for each additional draw (J', P)."""
     old, total = projection.n_draws, projection.n_draws + len(draws)
-    phi, target = _features(full, pool, reference, draws, 1 + old, progress)
+    columns = projection.phi.shape[1]
+    phi, target = _features(full, pool, columns, reference, draws, 1 + old, progress)
     kept, added = np.sqrt(old / total), np.sqrt(len(draws) / total)
     phi *= added
     return replace(
@@ -112,6 +115,7 @@ def random_coordinates(count: int, n_params: int, rng: np.random.Generator) -> N
 def _features(
     full: FullData,
     pool: RowModel,
+    columns: int,
     reference: Reference,
     draws: Float,
     stream: int,
@@ -126,20 +130,13 @@ def _features(
     steps = STEP * reference.gaussian.sd[coordinates]
     shift = np.zeros_like(draws)
     shift[np.arange(count), coordinates] = steps
-    phi: Float | None = None
-    start = 0
-    while start < count:
-        width = 16 if phi is None else max(1, 2 * BLOCK // phi.shape[1])
-        block = slice(start, min(start + width, count))
+    phi = np.empty((count, columns))
+    for block in cuts(count, columns, 2 * BLOCK):
         upper = finite_log_lik(pool, draws[block] + shift[block])
         upper -= finite_log_lik(pool, draws[block] - shift[block])
-        if phi is None:
-            phi = np.empty((count, upper.shape[1]))
         np.multiply(upper, (scale / (2 * steps[block]))[:, None], out=phi[block])
         if progress is not None:
             progress(block.stop - block.start)
-        start = block.stop
-    assert phi is not None
     return phi, target
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +89,24 @@ class Projection:
         """‖b − Φ w‖ / ‖b‖ on the draws used for selection; see `heldout_error`."""
         residual = (self.target - self.phi[:, columns] @ weights)[: self.scored]
         return float(np.linalg.norm(residual)) / self.selection_size
+
+
+class Penalised:
+    """What a quadratic leaves to the rows; a weight of the second order makes it a regression."""
+
+    def penalised(self, penalty: float) -> Projection:
+        """The regression with this weight of the second-order part; cached for several sizes."""
+        if penalty not in self._known:
+            self._known.clear()  # two large matrices at a time are enough
+            self._known[penalty] = self._regression(penalty)
+        return self._known[penalty]
+
+    @cached_property
+    def _known(self) -> dict[float, Projection]:
+        return {}
+
+    def _regression(self, penalty: float) -> Projection:
+        raise NotImplementedError
 
 
 def default_candidates(n_obs: int, size: int | str) -> int:

@@ -8,7 +8,7 @@ terms beyond second order:
 Along the ray ψ₀ + t δ_s the log likelihood of a row is a function of t alone, whose first and
 second derivatives at 0 are central differences of L_n itself: no gradient of any row is
 needed, in any number of dimensions. In few dimensions the Hessian of every row takes fewer
-evaluations, see `stancoreset.selection.row_terms`. The target's terms come from the exact gradient
+evaluations, see `RowTerms`. The target's terms come from the exact gradient
 and Hessian of the full log likelihood.
 
 If the full log likelihood is projected instead of expanded, what is left of a row is orthogonal to
@@ -31,15 +31,82 @@ from stancoreset.limits import cuts
 from stancoreset.reference import Reference, finite_log_likelihood
 from stancoreset.rows import DRAWS_EACH, FullData
 from stancoreset.selection.expansion import Expansion
-from stancoreset.selection.projection import Projection, centred, finite_log_lik, require_spread
-from stancoreset.selection.row_terms import STEP, RowTerms
+from stancoreset.selection.projection import (
+    Penalised,
+    Projection,
+    centred,
+    finite_log_lik,
+    require_spread,
+)
 
 #: Weights of the second-order part, tried in turn until R has no strongly negative eigenvalue.
 PENALTIES = (0.01, 0.1, 1.0)
+#: Step of second differences, as a share of a draw's displacement: truncation (h²) against
+#: rounding (1/h²).
+STEP = 1e-2
 
 
 @dataclass(frozen=True)
-class TaylorProjection:
+class RowTerms:
+    """Each of M rows' log likelihood to second order around ψ₀, in p coordinates z.
+
+    They are the `value` (M,), the `slopes` (p, M), and the `bends` (p (p + 1) / 2, M), the upper
+    triangle of each row's Hessian, by row. With ψ = ψ₀ + F z, ψ₀ and F those of the `expansion`,
+    second derivatives in z are differences
+
+        u'Hu = [f(ψ₀ + s F u) − 2 f(ψ₀) + f(ψ₀ − s F u)] / s²    for u = e_i and u = e_i + e_j,
+
+    which take p (p + 1) points whatever the number of draws. Along rays they take two per draw.
+    """
+
+    expansion: Expansion = field(repr=False)
+    value: Float = field(repr=False)
+    slopes: Float = field(repr=False)
+    bends: Float = field(repr=False)
+
+    @staticmethod
+    def points(expansion: Expansion) -> int:
+        """The number of points evaluated besides the centre."""
+        p = len(expansion.columns)
+        return p * (p + 1)
+
+    @classmethod
+    def of(cls, pool: RowModel, expansion: Expansion) -> RowTerms:
+        """Compute the terms from differences of the rows' log likelihoods."""
+        value = finite_log_lik(pool, expansion.centre[None])[0]
+        p = len(expansion.columns)
+        first, second = np.triu_indices(p)
+        step = STEP * np.sqrt(p)  # a draw's |z| is about √p
+        directions = np.zeros((len(first), p))
+        directions[np.arange(len(first)), first] = 1
+        directions[np.arange(len(first)), second] = 1
+        steps = np.zeros((len(first), len(expansion.centre)))
+        steps[:, expansion.columns] = step * directions @ expansion.factor.T
+        bends = np.empty((len(first), len(value)))
+        slopes = np.empty((p, len(value)))
+        for block in cuts(len(first), 2 * len(value)):
+            both = np.concatenate([steps[block], -steps[block]])
+            ahead, behind = np.split(finite_log_lik(pool, expansion.centre + both), 2)
+            bends[block] = (ahead + behind - 2 * value) / step**2
+            alone = np.flatnonzero(first[block] == second[block])
+            slopes[first[block][alone]] = (ahead[alone] - behind[alone]) / (2 * step)
+        diagonal = bends[first == second].copy()
+        for k in np.flatnonzero(first != second):
+            bends[k] -= diagonal[first[k]] + diagonal[second[k]]
+            bends[k] /= 2
+        return cls(expansion, value, slopes, bends)
+
+    def at(self, draws: Float) -> tuple[Float, Float]:
+        """First- and second-order terms of every row at each draw: (S, P) → (S, M) each."""
+        z = np.linalg.solve(self.expansion.factor, self.expansion.delta(draws).T).T
+        first, second = np.triu_indices(z.shape[1])
+        products = z[:, first] * z[:, second]
+        products[:, first == second] /= 2
+        return z @ self.slopes, products @ self.bends
+
+
+@dataclass(frozen=True)
+class TaylorProjection(Penalised):
     """Second-order and higher-order parts of the candidates' and all rows' log likelihoods.
 
     Attributes
@@ -84,7 +151,6 @@ class TaylorProjection:
     came: Float | None = field(default=None, repr=False)
     terms: RowTerms | None = field(default=None, repr=False)
     slopes: Float | None = field(default=None, repr=False)
-    _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n_draws(self) -> int:
@@ -101,13 +167,6 @@ class TaylorProjection:
         """Weights of the second-order part to try in turn: `PENALTIES`."""
         return PENALTIES
 
-    def penalised(self, penalty: float) -> Projection:
-        """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression; cached for several sizes."""
-        if penalty not in self._penalised:
-            self._penalised.clear()  # two large matrices at a time are enough
-            self._penalised[penalty] = self._regression(penalty)
-        return self._penalised[penalty]
-
     @property
     def beyond(self) -> Float:
         """Each candidate's part beyond second order, not centred: (S, M)."""
@@ -120,6 +179,7 @@ class TaylorProjection:
         return self.columns[self.n_draws :] * scale + self.means[1]
 
     def _regression(self, penalty: float) -> Projection:
+        """min ‖b̃ − Φ̃ w‖² + λ ‖b₂ − Φ₂ w‖² as one regression."""
         phi, target = self.columns, np.stack([self.beyond_target, self.second_target])
         if penalty != PENALTIES[0]:
             phi = phi.copy()
@@ -221,7 +281,6 @@ def extend_taylor(
         second_target=np.concatenate([projection.second_target, second_target]),
         norm=float(np.std(log_likelihood)),
         log_likelihood=log_likelihood,
-        _penalised={},
     )
 
 
@@ -253,8 +312,7 @@ def _subtract(
 
 
 def _ones_and_delta(expansion: Expansion, draws: Float) -> Float:
-    delta = draws[:, expansion.columns] - expansion.centre[expansion.columns]
-    return np.column_stack([np.ones(len(draws)), delta])
+    return np.column_stack([np.ones(len(draws)), expansion.delta(draws)])
 
 
 def _for_regression(columns: Float) -> tuple[Float, Float]:
@@ -290,7 +348,8 @@ def _along_rays(
     pool: RowModel, expansion: Expansion, draws: Float, centre: Float
 ) -> tuple[Float, Float]:
     """First- and second-order terms of every candidate at each draw, (S, M) each."""
-    step = STEP * expansion.displacements(draws)
+    step = np.zeros_like(draws)
+    step[:, expansion.columns] = STEP * expansion.delta(draws)
     ahead = finite_log_lik(pool, expansion.centre + step)
     behind = finite_log_lik(pool, expansion.centre - step)
     # f(h) + f(−h) − 2 f(0) = h² f''(0),   f(h) − f(−h) = 2 h f'(0)

@@ -13,8 +13,7 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.hessians import (
     Hessians,
-    _meet,
-    _sparse_meetings,
+    _meetings,
     _unchanged,
     central_hessian,
     colours,
@@ -241,7 +240,7 @@ def test_no_meeting_is_missed():
     """Random quadratics of any pattern: the tests may name more meetings, never fewer."""
     rng = np.random.default_rng(7)
     names = [f"b.{j}" for j in range(60)]
-    tests = Hessians(names)._tests
+    tests, places = Hessians(names)._tests, Hessians(names)._places
     assert tests.shape == (8, 60)  # C(8, 4) = 70 levels
     for share in (0.0, 0.01, 0.1):
         true = rng.uniform(size=(60, 60)) < share
@@ -252,7 +251,8 @@ def test_no_meeting_is_missed():
         def gradient(t, a=a):
             return np.zeros(len(t)), np.array([[row @ x for row in a] for x in t])
 
-        found = _meet(_unchanged(gradient, np.zeros(60), np.ones(60), tests), tests)
+        unchanged = _unchanged(gradient, np.zeros(60), np.ones(60), tests)
+        found = _meetings(unchanged, places).toarray() > 0
         assert np.all(found[true])
         np.testing.assert_array_equal(found, found.T)
         if share == 0.0:
@@ -282,7 +282,7 @@ def test_pairs_that_are_looked_up_are_those_of_all_tests(names, share):
     unchanged = ~((hessians._tests @ true.astype(float)) > 0)
     expected = unchanged.T.astype(float) @ hessians._tests == 0
     expected = (expected & expected.T) | np.eye(p, dtype=bool)
-    found = _sparse_meetings(unchanged, hessians._places).toarray() > 0
+    found = _meetings(unchanged, hessians._places).toarray() > 0
     np.testing.assert_array_equal(found, expected)
     assert np.all(found[true])
 

@@ -20,8 +20,7 @@ from stancoreset.selection.in_the_loop import (
     tangent,
 )
 from stancoreset.selection.in_the_loop.base import advance
-from stancoreset.selection.in_the_loop.chains import drift
-from stancoreset.selection.in_the_loop.descent import Descent, adam, hot_dog
+from stancoreset.selection.in_the_loop.chains import Descent, adam, drift, hot_dog
 from stancoreset.selection.in_the_loop.greedy import gradient_step
 from stancoreset.selection.in_the_loop.newton import newton_step
 

@@ -11,8 +11,7 @@ import scipy.optimize
 from stancoreset.selection.solvers import solve, sparse_projections
 from stancoreset.selection.solvers.base import Problem
 from stancoreset.selection.solvers.columns import column_norms, exact_step
-from stancoreset.selection.solvers.compression import compress
-from stancoreset.selection.solvers.iht import _Workspace
+from stancoreset.selection.solvers.iht import _Workspace, compress
 from stancoreset.selection.solvers.sparse_projections import project, project_simplex
 
 

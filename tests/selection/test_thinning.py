@@ -18,8 +18,8 @@ from stancoreset.errors import CertificateError, DataError, OptionError, Stancor
 from stancoreset.posterior import arviz
 from stancoreset.selection.solvers import solve
 from stancoreset.selection.thinning import feature_map, kernel_rows
+from stancoreset.selection.thinning.choice import thresholded
 from stancoreset.selection.thinning.kernels import gram_of
-from stancoreset.selection.thinning.thresholding import thresholded
 
 
 def on_simplex(phi: np.ndarray, target: np.ndarray) -> float:
@@ -201,7 +201,7 @@ def test_equal_weights():
 
 
 def test_an_exchange_ends_where_no_single_one_helps():
-    from stancoreset.selection.thinning.exchange import exchange
+    from stancoreset.selection.thinning.choice import exchange
 
     rng = np.random.default_rng(0)
     phi, target = rng.normal(size=(4, 30)).astype(np.float32), 0.1 * rng.normal(size=4)
@@ -219,7 +219,7 @@ def test_an_exchange_ends_where_no_single_one_helps():
 
 
 def test_more_draws_than_the_functions_have_room_for(monkeypatch):
-    from stancoreset.selection.thinning import thinned as module
+    from stancoreset.selection.thinning import choice as module
 
     monkeypatch.setattr(module._candidates, "__defaults__", (600_000,))
     x = curved_draws()
@@ -446,7 +446,7 @@ def test_bad_draws(words, posterior):
 
 
 def test_a_tolerance_that_cannot_be_met(monkeypatch):
-    from stancoreset.selection.thinning import thinned as module
+    from stancoreset.selection.thinning import choice as module
 
     monkeypatch.setattr(module._solved, "__defaults__", (10,))
     with pytest.raises(OptionError, match="10 draws have an error"):

@@ -20,6 +20,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from stancoreset.engines import Float
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import GlmRows
+from stancoreset.rows.glm.series import moments
 
 
 def seen_by_glm(kernel: GlmKernel, draws: Float) -> Float:
@@ -65,6 +66,5 @@ class GlmFisher:
         # The error of E[p(1 − p)] is 1e-4 where η has a standard deviation of two, 4e-3 at three.
         nodes, weights = hermegauss(21)
         for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-            small = np.exp(-np.abs(eta + node * sd))
-            total += weight * small / (1.0 + small) ** 2
+            total += weight * moments(self.kernel.family, eta + node * sd)[1]
         return total

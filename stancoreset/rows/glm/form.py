@@ -18,7 +18,7 @@ import numpy as np
 from stancoreset.rows.glm.groups import Names, Parameters, group_terms
 from stancoreset.rows.glm.kernel import GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
-from stancoreset.rows.glm.reach import about_rows, reaching_parameters, variables
+from stancoreset.rows.glm.reach import about_rows, reaching_parameters, steps, variables
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.syntax import nodes as n
 
@@ -138,7 +138,7 @@ def _number(node: n.Node | None, data: Mapping[str, Any], otherwise: float) -> f
 def _names(program: WeightedProgram, parameters: Parameters) -> Names:
     tree = program.program.tree
     declared = {d.name: d for d in program.program.data}
-    used = set().union(*map(variables, _statements(tree)))
+    used = set().union(*map(variables, (*steps(program), *tree.generated_quantities)))
     rows = [name for name in program.rows if name in used]
     rank = {name: len(declared[name].size.dims) for name in rows}
     whole = {name: declared[name].type.base == "int" for name in rows}
@@ -154,13 +154,6 @@ def _names(program: WeightedProgram, parameters: Parameters) -> Names:
         indexed=indexed,
         definitions={array: _defining(program, nodes, array) for array, _ in indexed},
     )
-
-
-def _statements(tree: n.Program) -> Iterator[n.Node]:
-    yield from tree.transformed_data
-    yield from tree.transformed_parameters
-    yield from tree.model
-    yield from tree.generated_quantities
 
 
 def _indexed(

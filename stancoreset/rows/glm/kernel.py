@@ -26,9 +26,9 @@ from scipy.special import gammaln
 
 from stancoreset.engines import Float
 from stancoreset.limits import CACHED
-from stancoreset.rows.blocks import AnyMatrix, Matrix
+from stancoreset.rows.blocks import AnyMatrix, Matrix, is_sparse
 from stancoreset.rows.glm.predictor import Coefficients, GlmRows, require_between
-from stancoreset.rows.glm.series import Series, order_needed
+from stancoreset.rows.glm.series import Series, moments, order_needed
 
 # Smallest number of draws for which a series about their mean pays.
 _MANY_DRAWS = 50
@@ -160,11 +160,12 @@ class GlmKernel:
             for k in range(3, order + 1):
                 raised *= near
                 total += coefficients[k - 3, block] @ raised
+        kept = ~far
         if np.any(far):
             total += self._directly(rows[far], c)
-            z, series = z[~far], series.only(~far)
-        total += series.value.sum() + delta @ z.transposed_times(series.slope)
-        return total + 0.5 * _squares(delta, z.gram(series.curvature))
+            z = z[kept]
+        total += series.value[kept].sum() + delta @ z.transposed_times(series.slope[kept])
+        return total + 0.5 * _squares(delta, z.gram(series.curvature[kept]))
 
     def _sigma(self, draws: Float) -> Float:
         scale = self.coefficients.scale
@@ -228,16 +229,12 @@ class GlmKernel:
         """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, with v the variance; for the normal also along log σ."""
         coefficients, one = self.coefficients, theta[None]
         eta = rows.predictor(coefficients.evaluate(one)[0])
-        if self.family == "bernoulli_logit":
-            small = np.exp(-np.abs(eta))
-            variance = small / (1.0 + small) ** 2
-            residual = rows.y - np.where(eta >= 0, 1.0, small) / (1.0 + small)
-        elif self.family == "poisson_log":
-            variance = np.exp(eta)
-            residual = rows.y - variance
-        else:
+        if self.family == "normal":
             variance = np.full(len(rows), 1.0 / self._sigma(one)[0] ** 2)
             residual = variance * (rows.y - eta)
+        else:
+            mean, variance = moments(self.family, eta)
+            residual = rows.y - mean
         residual = rows.weights * residual
         along = rows.z.transposed_times(residual)
         curvature = -rows.z.gram(rows.weights * variance)
@@ -246,11 +243,8 @@ class GlmKernel:
         if self.family == "normal" and isinstance(scale, int):
             across = -2.0 * coefficients.gradient(one, along[None])[0]
             twice = -2.0 * float(residual @ (rows.y - eta))
-            if isinstance(hessian, Matrix):
-                return hessian + _cross(scale, across, twice)
-            hessian[scale] += across
-            hessian[:, scale] += across
-            hessian[scale, scale] += twice
+            beside = _cross(scale, across, twice)
+            return hessian + (beside if is_sparse(hessian) else beside.toarray())
         return hessian
 
 

@@ -27,22 +27,13 @@ Selected: TypeAlias = slice | NDArray[np.bool_] | NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Term:
-    """One summand of the linear predictor.
+    """One summand of the linear predictor: a row `variable`, or one, times coefficients.
 
-    Attributes
-    ----------
-    variable : str or None
-        Row variable that is multiplied, a matrix or a vector; None means the constant one.
-    columns : tuple of int
-        Positions of its coefficients among the unconstrained parameters; empty for an offset,
-        whose coefficient is one.
-    group : str or None
-        Row variable with the number of each row's coefficient, counted from 1.
-    scale : int or None
-        Position of the parameter that is the logarithm of a factor of all coefficients.
-    column : int or None
-        Of a matrix that is multiplied by a vector of each group, the column that this term
-        multiplies.
+    `columns` are the coefficients' positions among the unconstrained parameters; without them it
+    is an offset, whose coefficient is one. `group` is the row variable with the number of each
+    row's coefficient, from 1, and `scale` the position of the logarithm of a factor of all
+    coefficients. Of a matrix that is multiplied by a vector of each group, `column` is the one that
+    this term multiplies.
     """
 
     variable: str | None
@@ -110,35 +101,21 @@ class Coefficients:
     def hessian(self, theta: Float, along: Float, curvature: AnyMatrix) -> AnyMatrix:
         """Jᵀ H J + Σ_j ∂L/∂c_j ∂²c_j/∂θ²: derivatives (C,) and (C, C) → (P, P)."""
         which, scale = self._scaled
-        c, own = self.evaluate(theta[None])[0], self.columns
-        if is_sparse(curvature):
-            return self._sparse_hessian(theta, along, curvature)
-        jacobian = np.zeros((len(own), len(theta)))
-        jacobian[np.arange(len(own)), own] = 1.0
-        jacobian[which, own[which]] = np.exp(theta[scale])
-        jacobian[which, scale] += c[which]
-        out = jacobian.T @ curvature @ jacobian
-        mixed = along[which] * np.exp(theta[scale])
-        np.add.at(out, (own[which], scale), mixed)
-        np.add.at(out, (scale, own[which]), mixed)
-        np.add.at(out, (scale, scale), along[which] * c[which])
-        return np.asarray(out)
-
-    def _sparse_hessian(self, theta: Float, along: Float, curvature: Matrix) -> Matrix:
-        """Derivatives (C,) and sparse (C, C) along coefficients → (P, P), sparse."""
-        which, scale = self._scaled
         c, own, size = self.evaluate(theta[None])[0], self.columns, len(theta)
         factor = np.ones(len(own))
         factor[which] = np.exp(theta[scale])
         every = np.arange(len(own))
         values = np.concatenate([factor, c[which]])
         places = np.concatenate([every, which]), np.concatenate([own, scale])
-        jacobian = Matrix((values, places), shape=(len(own), size))
+        jacobian: AnyMatrix = Matrix((values, places), shape=(len(own), size))
         mixed, twice = along[which] * factor[which], along[which] * c[which]
         first = np.concatenate([own[which], scale, scale])
         second = np.concatenate([scale, own[which], scale])
         bends = Matrix((np.concatenate([mixed, mixed, twice]), (first, second)), shape=(size, size))
-        return Matrix(jacobian.T @ curvature @ jacobian + bends)
+        if is_sparse(curvature):
+            return Matrix(jacobian.T @ curvature @ jacobian + bends)
+        jacobian = jacobian.toarray()
+        return np.asarray(jacobian.T @ curvature @ jacobian + bends.toarray())
 
     def design(self, rows: dict[str, Any]) -> tuple[Design, Float | None]:
         """Build Z and the sum of the offsets (n,)."""

@@ -41,16 +41,17 @@ def about_rows(program: WeightedProgram) -> tuple[n.Stmt, ...]:
 
     >>> from stancoreset.stan import StanProgram, stan_model_path, weighted_program
     >>> program = weighted_program(StanProgram.from_file(stan_model_path("logistic")))
-    >>> len(_steps(program)), len(about_rows(program))
+    >>> len(steps(program)), len(about_rows(program))
     (5, 3)
     """
     adding = _adding(program)
     statements = [statement for statement, _ in adding]
     found = frozenset().union(*[reached for _, reached in adding])
-    return tuple(s for s in _steps(program) if s in statements or found & _set(s))
+    return tuple(s for s in steps(program) if s in statements or found & _set(s))
 
 
-def _steps(program: WeightedProgram) -> tuple[n.Stmt, ...]:
+def steps(program: WeightedProgram) -> tuple[n.Stmt, ...]:
+    """Statements of the transformed data, the transformed parameters and the model."""
     tree = program.program.tree
     return (*tree.transformed_data, *tree.transformed_parameters, *tree.model)
 
@@ -60,7 +61,7 @@ def _adding(program: WeightedProgram) -> list[tuple[n.Stmt, set[str]]]:
     sources, rows = _sources(program), {*program.rows, program.weights}
     terms = (
         (statement, _closed(variables(inner) | around, sources))
-        for statement in _steps(program)
+        for statement in steps(program)
         for inner, around in _under(statement)
         if _is_term(inner)
     )
@@ -72,7 +73,7 @@ def _sources(program: WeightedProgram) -> Mapping[str, set[str]]:
     sources: dict[str, set[str]] = defaultdict(set)
     for declared in program.program.parameters:  # in a multiplier or bound
         sources[declared.name] |= variables(declared.constraint)
-    for statement in _steps(program):
+    for statement in steps(program):
         for inner, around in _under(statement):
             if isinstance(inner, n.Assign):
                 sources[_assigned(inner.target)] |= variables(inner) | around

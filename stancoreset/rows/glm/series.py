@@ -64,6 +64,14 @@ def order_needed(family: str, largest: float) -> int:
     return 0
 
 
+def moments(family: str, eta: Float) -> tuple[Float, Float]:
+    """Mean and variance of an outcome: both e^η, or p = 1 / (1 + e^−η) and p (1 − p)."""
+    if family == "poisson_log":
+        return np.exp(eta), np.exp(eta)
+    small = np.exp(-np.abs(eta))
+    return np.where(eta >= 0, 1.0, small) / (1.0 + small), small / (1.0 + small) ** 2
+
+
 class Series:
     """Taylor coefficients of each row's w f(η) about η̂, the `centre` (n,).
 
@@ -73,29 +81,19 @@ class Series:
     def __init__(self, family: str, centre: Float, weights: Float) -> None:
         self._family = family
         self._weights = weights
+        self._mean, variance = moments(family, centre)
+        value = self._mean
         if family == "bernoulli_logit":
-            small = np.exp(-np.abs(centre))
-            self._p = np.where(centre >= 0, 1.0, small) / (1.0 + small)
-            self.value = weights * (np.maximum(centre, 0.0) + np.log1p(small))
-            self.slope = weights * self._p
-            self.curvature = weights * small / (1.0 + small) ** 2
-        else:
-            mean = weights * np.exp(centre)
-            self.value = self.slope = self.curvature = mean
-
-    def only(self, rows: NDArray[np.bool_]) -> Series:
-        """The first three terms for some of the rows."""
-        part = object.__new__(Series)
-        part.value, part.slope = self.value[rows], self.slope[rows]
-        part.curvature = self.curvature[rows]
-        return part
+            value = np.maximum(centre, 0.0) + np.log1p(np.exp(-np.abs(centre)))
+        self.value, self.slope = weights * value, weights * self._mean
+        self.curvature = weights * variance
 
     def coefficients(self, order: int) -> NDArray[np.float32]:
         """w f⁽ᵏ⁾(η̂)/k! for k = 3 … order, (order − 2, n)."""
         out = np.empty((max(0, order - 2), len(self._weights)), dtype=np.float32)
         for k in range(3, order + 1):
             if self._family == "bernoulli_logit":
-                out[k - 3] = self._weights * _logistic()[0][k - 1](self._p)
+                out[k - 3] = self._weights * _logistic()[0][k - 1](self._mean)
             else:
                 out[k - 3] = self.slope / factorial(k)
         return out

@@ -47,19 +47,15 @@ def row_values(
     """
     out: dict[str, NDArray[Any]] = {}
     for variable in variables:
+        columns = [_Column(c, batch[c], where, first_row) for c in variable.columns]
         if variable.levels is not None:
-            out[variable.name] = _codes(variable, batch[variable.columns[0]], where, first_row)
+            out[variable.name] = columns[0].codes(variable.levels)
             continue
-        parts = [_numbers(c, batch[c], where, first_row) for c in variable.columns]
-        if not variable.matrix:
-            value = parts[0]
-        elif len(parts) == 1:
-            value = parts[0] if parts[0].ndim > 1 else parts[0][:, None]
-        else:
-            value = np.empty((len(parts[0]), len(parts)), dtype=np.result_type(*parts))
-            for j, column in enumerate(parts):
-                value[:, j] = column
-        out[variable.name] = _typed(variable, value, where, first_row)
+        parts = [column.numbers() for column in columns]
+        stacked = variable.matrix and (len(parts) > 1 or parts[0].ndim == 1)
+        value = np.column_stack(parts) if stacked else parts[0]
+        whole = replace(columns[0], name=", ".join(variable.columns), values=value)
+        out[variable.name] = whole.typed(variable)
     return out
 
 
@@ -105,150 +101,149 @@ def _first_is_text(column: Any) -> bool:
     return bool(values.size) and isinstance(values.flat[0], str)
 
 
-# --- one column --------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Column:
+    """A column of a batch, in `where`, whose rows are numbered from `first_row`."""
 
+    name: str
+    values: Any
+    where: str
+    first_row: int
 
-def _numbers(name: str, column: Any, where: str, first_row: int) -> NDArray[Any]:
-    """A numeric column without nulls; a column of lists is two-dimensional."""
-    kind = _arrow_type(column)
-    if kind is not None:
-        array = _arrow_numbers(name, column, kind, where, first_row)
-    else:
-        _refuse_nulls(name, column, where, first_row)
-        array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-        if array.dtype.kind == "O" and array.size:
-            try:
-                array = (
-                    np.stack([np.asarray(row, dtype=np.float64) for row in array])
-                    if isinstance(array[0], list | tuple | np.ndarray)
-                    else array.astype(np.float64)
-                )
-            except (ValueError, TypeError):
-                odd = next((v for v in array if not isinstance(v, int | float)), array[0])
-                _refuse_text(name, str(column.dtype), odd, where)
-    if array.dtype.kind not in "biuf":
-        _refuse_text(name, str(array.dtype), array.flat[0] if array.size else None, where)
-    if array.dtype.kind == "f":
-        _refuse_not_finite(name, array, where, first_row)
-    return array
-
-
-def _arrow_numbers(name: str, column: Any, kind: Any, where: str, first_row: int) -> NDArray[Any]:
-    import pyarrow as pa
-    import pyarrow.types as t
-
-    if column.null_count:
-        nulls = np.asarray(column.is_null())
-        _nulls(name, nulls, where, first_row)
-    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
-        import pyarrow.compute as pc
-
-        lengths = np.asarray(pc.list_value_length(column))
-        if np.any(odd := lengths != lengths[:1]):
-            at = int(np.argmax(odd))
-            raise DataError(
-                f"{where}: column {name!r} holds lists of different lengths: {lengths[0]} in row "
-                f"{first_row}, {lengths[at]} in row {first_row + at} (counting from 0)"
+    def numbers(self) -> NDArray[Any]:
+        """The column as numbers without nulls; a column of lists is two-dimensional."""
+        self._refuse_nulls()
+        if _arrow_type(self.values) is not None:
+            array = self._arrow_numbers()
+        else:
+            array = self._plain_numbers()
+        if array.dtype.kind not in "biuf":
+            raise self._not_numbers(array.dtype, array.flat[0] if array.size else None)
+        at, count = not_finite(array) if array.dtype.kind == "f" else ((), 0)
+        if count:
+            raise self._error(
+                f"has {array[at]} in row {self.first_row + at[0]} (counting from "
+                f"0; {count} values of this chunk are not finite); remove or impute these "
+                "rows first"
             )
-        inner = column.flatten()
-        width = int(lengths[0]) if len(lengths) else 0
-        if inner.null_count:
-            missing = np.asarray(inner.is_null(), dtype=bool).reshape(len(column), width)
-            _nulls(name, np.any(missing, axis=1), where, first_row)
-        return _arrow_numbers(name, inner, inner.type, where, 0).reshape(len(column), width)
-    if t.is_decimal(kind):
-        column = column.cast(pa.float64())
-    elif not (t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind)):
-        _refuse_text(name, str(kind), column[0].as_py() if len(column) else None, where)
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+        return array
 
+    def _plain_numbers(self) -> NDArray[Any]:
+        values = self.values
+        array = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+        if array.dtype.kind != "O" or not array.size:
+            return array
+        try:
+            if isinstance(array[0], list | tuple | np.ndarray):
+                return np.stack([np.asarray(row, dtype=np.float64) for row in array])
+            return array.astype(np.float64)
+        except (ValueError, TypeError):
+            odd = next((v for v in array if not isinstance(v, int | float)), array[0])
+            raise self._not_numbers(values.dtype, odd) from None
 
-def _codes(variable: RowVariable, column: Any, where: str, first_row: int) -> NDArray[np.int64]:
-    """1-based position of each value among the levels."""
-    name, levels = variable.columns[0], variable.levels or ()
-    kind = _arrow_type(column)
-    if kind is not None:
+    def _arrow_numbers(self) -> NDArray[Any]:
+        import pyarrow as pa
         import pyarrow.types as t
 
-        if column.null_count:
-            _nulls(name, np.asarray(column.is_null()), where, first_row)
-        encoded = column if t.is_dictionary(kind) else column.dictionary_encode()
-        values = encoded.dictionary.to_pylist()
-        index = np.asarray(encoded.indices)
-    else:
-        _refuse_nulls(name, column, where, first_row)
-        plain = np.asarray(column.astype(object) if hasattr(column, "iloc") else column)
-        unique, index = np.unique(plain, return_inverse=True)
-        values = [plain_value(v) for v in unique]
-    code_of = {level: code for code, level in enumerate(levels, start=1)}
-    table = np.array([code_of.get(v, 0) for v in values], dtype=np.int64)
-    codes = table[index] if len(table) else np.empty(0, np.int64)
-    if not np.all(codes):
-        bad = np.flatnonzero(codes == 0)
-        shown = listed(map(repr, levels), most=8)
-        raise DataError(
-            f"{where}: column {name!r} has the category {values[index[bad[0]]]!r} in row "
-            f"{first_row + bad[0]} (counting from 0; {len(bad)} such rows in this chunk), which is "
-            f"not among its {len(levels)} known ones: {shown}"
-        )
-    return codes
+        column, kind = self.values, self.values.type
+        if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+            return self._lists()
+        if t.is_decimal(kind):
+            column = column.cast(pa.float64())
+        elif not (t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind)):
+            raise self._not_numbers(kind, column[0].as_py() if len(column) else None)
+        return np.asarray(column.to_numpy(zero_copy_only=False))
 
+    def _lists(self) -> NDArray[Any]:
+        """The numbers of a column of lists, one row each."""
+        import pyarrow.compute as pc
 
-def _typed(variable: RowVariable, value: NDArray[Any], where: str, first_row: int) -> NDArray[Any]:
-    """Convert to int64 for variables declared as int, to float64 otherwise."""
-    if not variable.integer:
-        return np.ascontiguousarray(value, dtype=np.float64)
-    name = ", ".join(variable.columns)
-    if value.dtype.kind == "f":
-        whole = value == np.floor(value)
-        if not np.all(whole):
-            at = tuple(int(i) for i in np.argwhere(~whole)[0])
-            raise DataError(
-                f"{where}: column {name!r} has {value[at]} in row {first_row + at[0]} (counting "
-                f"from 0); expected whole numbers: '{variable.name}' is declared as int"
+        lengths = np.asarray(pc.list_value_length(self.values))
+        if np.any(odd := lengths != lengths[:1]):
+            at = int(np.argmax(odd))
+            raise self._error(
+                f"holds lists of different lengths: {lengths[0]} in row {self.first_row}, "
+                f"{lengths[at]} in row {self.first_row + at} (counting from 0)"
             )
-    if value.size and (value.min() < _INT32.min or value.max() > _INT32.max):
-        raise DataError(
-            f"{where}: column {name!r} has {max(value.max(), -value.min())}, which does not fit "
-            f"Stan's 32-bit integers ('{variable.name}' is declared as int)"
-        )
-    return np.ascontiguousarray(value, dtype=np.int64)
+        inner = self.values.flatten()
+        shape = len(self.values), int(lengths[0]) if len(lengths) else 0
+        if inner.null_count:
+            missing = np.asarray(inner.is_null(), dtype=bool).reshape(shape)
+            raise self._missing(np.any(missing, axis=1))
+        return replace(self, values=inner, first_row=0)._arrow_numbers().reshape(shape)
 
+    def codes(self, levels: Sequence[Any]) -> NDArray[np.int64]:
+        """1-based position of each value among the levels."""
+        self._refuse_nulls()
+        column, kind = self.values, _arrow_type(self.values)
+        if kind is not None:
+            import pyarrow.types as t
 
-# --- errors ------------------------------------------------------------------------------
+            encoded = column if t.is_dictionary(kind) else column.dictionary_encode()
+            values = encoded.dictionary.to_pylist()
+            index = np.asarray(encoded.indices)
+        else:
+            plain = np.asarray(column.astype(object) if hasattr(column, "iloc") else column)
+            unique, index = np.unique(plain, return_inverse=True)
+            values = [plain_value(v) for v in unique]
+        code_of = {level: code for code, level in enumerate(levels, start=1)}
+        table = np.array([code_of.get(v, 0) for v in values], dtype=np.int64)
+        codes = table[index] if len(table) else np.empty(0, np.int64)
+        if not np.all(codes):
+            bad = np.flatnonzero(codes == 0)
+            shown = listed(map(repr, levels), most=8)
+            raise self._error(
+                f"has the category {values[index[bad[0]]]!r} in row "
+                f"{self.first_row + bad[0]} (counting from 0; {len(bad)} such rows in this chunk), "
+                f"which is not among its {len(levels)} known ones: {shown}"
+            )
+        return codes
 
+    def typed(self, variable: RowVariable) -> NDArray[Any]:
+        """The numbers as int64 for variables declared as int, as float64 otherwise."""
+        value: NDArray[Any] = self.values
+        if not variable.integer:
+            return np.ascontiguousarray(value, dtype=np.float64)
+        if value.dtype.kind == "f":
+            whole = value == np.floor(value)
+            if not np.all(whole):
+                at = tuple(int(i) for i in np.argwhere(~whole)[0])
+                raise self._error(
+                    f"has {value[at]} in row {self.first_row + at[0]} (counting "
+                    f"from 0); expected whole numbers: '{variable.name}' is declared as int"
+                )
+        if value.size and (value.min() < _INT32.min or value.max() > _INT32.max):
+            raise self._error(
+                f"has {max(value.max(), -value.min())}, which does not fit "
+                f"Stan's 32-bit integers ('{variable.name}' is declared as int)"
+            )
+        return np.ascontiguousarray(value, dtype=np.int64)
 
-def _refuse_nulls(name: str, column: Any, where: str, first_row: int) -> None:
-    if hasattr(column, "isna"):
-        nulls = column.isna().to_numpy()
+    def _refuse_nulls(self) -> None:
+        values = self.values
+        if _arrow_type(values) is not None:
+            nulls = np.asarray(values.is_null()) if values.null_count else np.zeros(0, bool)
+        else:
+            nulls = values.isna().to_numpy() if hasattr(values, "isna") else np.zeros(0, bool)
         if nulls.any():
-            _nulls(name, nulls, where, first_row)
+            raise self._missing(nulls)
 
-
-def _nulls(name: str, nulls: NDArray[np.bool_], where: str, first_row: int) -> None:
-    raise DataError(
-        f"{where}: column {name!r} has {int(nulls.sum())} missing values in this chunk, the first "
-        f"in row {first_row + int(np.argmax(nulls))} (counting from 0); remove or impute these "
-        "rows first"
-    )
-
-
-def _refuse_not_finite(name: str, array: NDArray[Any], where: str, first_row: int) -> None:
-    at, count = not_finite(array)
-    if count:
-        raise DataError(
-            f"{where}: column {name!r} has {array[at]} in row {first_row + at[0]} (counting from "
-            f"0; {count} values of this chunk are not finite); remove or impute these "
-            "rows first"
+    def _missing(self, nulls: NDArray[np.bool_]) -> DataError:
+        return self._error(
+            f"has {int(nulls.sum())} missing values in this chunk, the first "
+            f"in row {self.first_row + int(np.argmax(nulls))} (counting from 0); remove or impute "
+            "these rows first"
         )
 
+    def _not_numbers(self, kind: Any, example: Any) -> DataError:
+        shown = "" if example is None else f", for example {example!r}"
+        return self._error(
+            f"is of type {kind}{shown}; expected numbers (names of categories "
+            "become codes where the Stan variable is declared as int)"
+        )
 
-def _refuse_text(name: str, kind: str, example: Any, where: str) -> None:
-    shown = "" if example is None else f", for example {example!r}"
-    raise DataError(
-        f"{where}: column {name!r} is of type {kind}{shown}; expected numbers (names of categories "
-        "become codes where the Stan variable is declared as int)"
-    )
+    def _error(self, what: str) -> DataError:
+        return DataError(f"{self.where}: column {self.name!r} {what}")
 
 
 def levels_in_order(found: set[Any]) -> tuple[Any, ...]:

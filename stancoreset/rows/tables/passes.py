@@ -61,22 +61,6 @@ class Executor(Protocol):
         ...
 
 
-def sum_part(
-    reader: Reader, part: Part, kernel: Kernel, method: str, draws: Float
-) -> tuple[Sums, Seen]:
-    """Compute sums over one part, and what was read of it."""
-    seen = Seen()
-
-    def evaluated() -> Iterator[Sums]:
-        nonlocal seen
-        for chunk in reader.chunks(part):
-            yield kernel.evaluate(method, chunk, draws)
-            seen += Seen.of(chunk, seen.rows)
-
-    total = fold(evaluated())
-    return total, seen
-
-
 def fold(several: Iterable[Sums]) -> Sums:
     """Add sums member by member, from the first to the last; return () for none."""
 
@@ -127,6 +111,14 @@ class LocalThreads:
 
         by_part = groupby(evaluated(), key=itemgetter(0))
         return fold(fold(sums for _, sums in part) for _, part in by_part), seen
+
+
+def sum_part(
+    reader: Reader, part: Part, kernel: Kernel, method: str, draws: Float
+) -> tuple[Sums, Seen]:
+    """Compute sums over one part, and what was read of it."""
+    sums, seen = LocalThreads(1).sums(reader, [part], kernel, method, draws)
+    return sums, seen[0]
 
 
 def ordered(work: Callable[[Any], Any], items: Iterable[Any], threads: int) -> Iterator[Any]:

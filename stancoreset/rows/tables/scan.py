@@ -29,6 +29,16 @@ def row_count(rows: Mapping[str, NDArray[Any]]) -> int:
     return len(next(iter(rows.values())))
 
 
+def some_rows(rows: Mapping[str, NDArray[Any]], where: Any) -> Rows:
+    """The rows of a slice, at positions, or where a mask is true."""
+    return {name: values[where] for name, values in rows.items()}
+
+
+def joined(several: Sequence[Rows]) -> Rows:
+    """The rows of several chunks, one after the other."""
+    return {name: np.concatenate([rows[name] for rows in several]) for name in several[0]}
+
+
 @dataclass(frozen=True)
 class Seen:
     """The number of rows read from a part so far, and a fingerprint of them in order.
@@ -153,14 +163,11 @@ def survey_part(reader: Reader, part: Part, number: int, seed: int, keep: int) -
         better = np.flatnonzero(new < limit)
         keys = np.concatenate([keys, new[better]])
         numbers = np.concatenate([numbers, seen.rows + better])
-        rows = {
-            name: np.concatenate([rows[name], v[better]]) if rows else v[better]
-            for name, v in chunk.items()
-        }
+        rows = joined([rows, some_rows(chunk, better)] if rows else [some_rows(chunk, better)])
         if len(keys) > keep:
             best = np.sort(np.argpartition(keys, keep)[:keep])
             keys, numbers = keys[best], numbers[best]
-            rows = {name: v[best] for name, v in rows.items()}
+            rows = some_rows(rows, best)
         seen += Seen.of(chunk, seen.rows)
     if not seen.rows:
         hint = ""
@@ -190,8 +197,7 @@ def merge_samples(surveys: Sequence[PartSurvey], keep: int) -> tuple[NDArray[np.
     numbers = np.concatenate([s.numbers + o for s, o in zip(surveys, offsets, strict=True)])
     best = np.argpartition(keys, keep)[:keep] if len(keys) > keep else np.arange(len(keys))
     best = best[np.argsort(numbers[best])]
-    rows = {n: np.concatenate([s.rows[n] for s in surveys])[best] for n in surveys[0].rows}
-    return numbers[best], rows
+    return numbers[best], some_rows(joined([s.rows for s in surveys]), best)
 
 
 def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
@@ -202,8 +208,7 @@ def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
         length = row_count(chunk)
         end = int(np.searchsorted(numbers, start + length))
         if end > done:
-            local = numbers[done:end] - start
-            found.append({name: v[local] for name, v in chunk.items()})
+            found.append(some_rows(chunk, numbers[done:end] - start))
             done = end
         start += length
         if done == len(numbers):
@@ -213,7 +218,7 @@ def take_part(reader: Reader, part: Part, numbers: NDArray[np.int64]) -> Rows:
             f"{part.name} has {start} rows now, and had more at the first read: the data "
             "changed during the run"
         )
-    return {name: np.concatenate([f[name] for f in found]) for name in found[0]}
+    return joined(found)
 
 
 def part_levels(columns: Sequence[str], part: Part, chunk_rows: int) -> dict[str, set[Any]]:

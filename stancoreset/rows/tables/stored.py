@@ -8,6 +8,7 @@ and those taken later, so that a coreset's rows are never read twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +20,16 @@ from stancoreset.files import content_key
 from stancoreset.rows.tables.columns import level_tables
 from stancoreset.rows.tables.files import Part
 from stancoreset.rows.tables.passes import Executor, Kernel, LocalThreads, Sums
-from stancoreset.rows.tables.scan import PartSurvey, Reader, Rows, Seen, row_count, take_part
+from stancoreset.rows.tables.scan import (
+    PartSurvey,
+    Reader,
+    Rows,
+    Seen,
+    joined,
+    row_count,
+    some_rows,
+    take_part,
+)
 from stancoreset.stan import NamedData, Names, WeightedProgram
 from stancoreset.stan.data import data_hash
 
@@ -179,13 +189,13 @@ class StoredRows(Mapping[str, Any]):
         if len(missing):
             self._keep(missing, self._read(missing))
             at = np.searchsorted(self._kept_rows, wanted)
-        return _moved(self._axes, {name: value[at] for name, value in self._kept.items()})
+        return _moved(self._axes, some_rows(self._kept, at))
 
     def _keep(self, numbers: NDArray[np.int64], rows: Rows) -> None:
         every = np.concatenate([self._kept_rows, numbers])
         order = np.argsort(every, kind="stable")
         self._kept_rows = every[order]
-        self._kept = {n: np.concatenate([self._kept[n], rows[n]])[order] for n in rows}
+        self._kept = some_rows(joined([self._kept, rows]), order)
 
     def _read(self, numbers: NDArray[np.int64]) -> Rows:
         """Read rows by ascending number, each from its part."""
@@ -193,13 +203,12 @@ class StoredRows(Mapping[str, Any]):
         edges = np.searchsorted(numbers, self._offsets)
         asked = [
             (self._reader, part, numbers[a:b] - offset)
-            for part, offset, a, b in zip(
-                self._parts, self._offsets[:-1], edges[:-1], edges[1:], strict=True
+            for part, offset, (a, b) in zip(
+                self._parts, self._offsets, pairwise(edges), strict=False
             )
             if b > a
         ]
-        found: list[Rows] = self._executor.each(take_part, asked)
-        return {name: np.concatenate([f[name] for f in found]) for name in found[0]}
+        return joined(self._executor.each(take_part, asked))
 
     def sums(
         self,

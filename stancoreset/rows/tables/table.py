@@ -174,12 +174,10 @@ class Table:
         A random sample serves the mode's first guess, the candidates and all checks.
         """
         here = executor or LocalThreads(self.threads or threads or available_cores())
-        schema, example = here.each(_first_look, [(None, parts[0])])[0]
-        variables = self._variables(program, schema, parts[0].name)
-        reads = 0
-        variables, looked = self._with_levels(variables, parts, example, here)
-        reads += looked
-        width = max(1, sum(example.widths[c] for v in variables for c in v.columns))
+        widths, categorical = here.each(_first_look, [(None, parts[0])])[0]
+        variables = self._variables(program, tuple(widths), parts[0].name)
+        variables, looked = self._with_levels(variables, parts, categorical, here)
+        width = max(1, sum(widths[c] for v in variables for c in v.columns))
         # 4 MB of numbers, for several chunks are in memory at once.
         chunk_rows = self.chunk_rows or int(np.clip(BLOCK // 4 // width, 1_000, 1 << 18))
         reader = Reader(variables, chunk_rows)
@@ -197,7 +195,7 @@ class Table:
             values=self._values(variables),
             sample=(numbers, sample),
             executor=here,
-            reads=reads + 1,
+            reads=looked + 1,
             names=names_in(variables, self.counts),
         )
         if executor is None and stored.n_obs * width * 8 <= self.memory:
@@ -252,7 +250,7 @@ class Table:
         self,
         variables: tuple[RowVariable, ...],
         parts: Sequence[Part],
-        example: _Example,
+        categorical: frozenset[str],
         executor: Executor,
     ) -> tuple[tuple[RowVariable, ...], int]:
         """Set categories, given or found by reading their columns."""
@@ -261,27 +259,18 @@ class Table:
         for column in known:
             if column not in single:
                 raise DataError(f"levels name {column!r}, which is not a column that is read")
-        wanted = [
-            v.columns[0]
-            for v in variables
-            if v.integer and not v.matrix and v.columns[0] in example.categorical
-        ]
-        missing = [c for c in dict.fromkeys(wanted) if c not in known]
+        coded = dict.fromkeys(v.columns[0] for v in variables if v.integer and not v.matrix)
+        missing = tuple(c for c in coded if c in categorical and c not in known)
         if missing:
-            all_found = executor.each(
-                part_levels, [(tuple(missing), part, 1 << 18) for part in parts]
-            )
+            found = executor.each(part_levels, [(missing, part, 1 << 18) for part in parts])
             for column in missing:
-                known[column] = levels_in_order(set().union(*(f[column] for f in all_found)))
-        return (
-            tuple(
-                v.with_levels(known[v.columns[0]])
-                if v.integer and not v.matrix and v.columns[0] in known
-                else v
-                for v in variables
-            ),
-            int(bool(missing)),
-        )
+                known[column] = levels_in_order(set().union(*(f[column] for f in found)))
+        return tuple(
+            v.with_levels(known[v.columns[0]])
+            if v.integer and not v.matrix and v.columns[0] in known
+            else v
+            for v in variables
+        ), int(bool(missing))
 
     def _values(self, variables: Sequence[RowVariable]) -> dict[str, Any]:
         values = {name: as_value(name, value) for name, value in self.values.items()}
@@ -313,20 +302,11 @@ def _require_levels(column: str, levels: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Example:
-    """Properties of a column in the first batch."""
-
-    categorical: frozenset[str]
-    widths: Mapping[str, int]
-
-
-def _first_look(_: None, part: Part) -> tuple[tuple[str, ...], _Example]:
-    """The first part's columns: their names, whether they hold categories, widths of lists."""
+def _first_look(_: None, part: Part) -> tuple[dict[str, int], frozenset[str]]:
+    """The first part's columns with the widths of their lists, and those that hold categories."""
     for batch in part.batches(None, 256):
-        widths = {name: _width(column) for name, column in batch.items()}
         named = frozenset(name for name, column in batch.items() if is_categorical(column))
-        return tuple(batch), _Example(named, widths)
+        return {name: _width(column) for name, column in batch.items()}, named
     raise DataError(f"{part.name} has no rows; leave it out, or find out why it is empty")
 
 

@@ -37,19 +37,10 @@ from stancoreset.selection.hermite.series import HermiteSeries, grouped_series, 
 
 @dataclass(frozen=True)
 class LocalSelection:
-    """Rows selected group by group.
+    """Rows selected in `groups` that have rows: their places among all, ascending, and weights.
 
-    Attributes
-    ----------
-    rows : ndarray of int, shape (k,)
-        Places among all rows, ascending.
-    weights : ndarray, shape (k,)
-    variance : float
-        Predicted variance of the log weights: what groups' rows leave, summed over groups.
-    alone : float
-        The same without any row.
-    groups : int
-        Number of groups that have rows.
+    `variance` is that of the log weights, as predicted: what groups' rows leave, summed over
+    groups; `alone` is the same without any row.
     """
 
     rows: NDArray[np.int64] = field(repr=False)
@@ -91,15 +82,9 @@ def select_locally(
 def gathered(paths: Sequence[Paths], goal: float, size: int | None) -> LocalSelection:
     """Take steps of each group's path until the goal or the size is met; return the rows."""
     left = np.concatenate([path.left for path in paths])
-    steps = _allocated(left, goal, size)
-    rows, weights, start = [], [], 0
-    for path in paths:
-        taken = steps[start : start + len(path.left)]
-        start += len(taken)
-        which = np.arange(len(taken))
-        rows.append(path.rows[which, taken].ravel())
-        weights.append(path.weights[which, taken].ravel())
-    places, heavy = np.concatenate(rows), np.concatenate(weights)
+    steps, which = _allocated(left, goal, size), np.arange(len(left))
+    places = np.concatenate([path.rows for path in paths]).ravel()
+    heavy = np.concatenate([path.weights for path in paths])[which, steps].ravel()
     some = heavy > 0
     if not some.any():  # the quadratic leaves nothing, and a coreset has a row
         places, heavy, some = places[:1], np.ones(1), np.ones(1, dtype=bool)
@@ -107,7 +92,7 @@ def gathered(paths: Sequence[Paths], goal: float, size: int | None) -> LocalSele
     return LocalSelection(
         rows=places[some][order],
         weights=heavy[some][order],
-        variance=float(left[np.arange(len(left)), steps].sum()),
+        variance=float(left[which, steps].sum()),
         alone=float(left[:, 0].sum()),
         groups=len(left),
     )
@@ -188,7 +173,7 @@ def batches(
 
 @dataclass(frozen=True)
 class Paths:
-    """Rows (J, K + 1, K) and their weights after each step, and what they leave, (J, K + 1)."""
+    """Rows (J, K), their weights after each step (J, K + 1, K), and what they leave, (J, K + 1)."""
 
     rows: NDArray[np.int64]
     weights: Float
@@ -213,9 +198,9 @@ def path_of(
     count, width = batch.candidates.shape
     steps = min(size, width)
     which = np.arange(count)
-    chosen = np.zeros((count, steps), dtype=np.intp)
-    found = np.zeros((count, steps + 1, steps))
-    left = np.repeat(alone[:, None], steps + 1, axis=1)
+    chosen = np.zeros((count, size), dtype=np.intp)
+    found = np.zeros((count, size + 1, size))
+    left = np.repeat(alone[:, None], size + 1, axis=1)
     norm = np.einsum("jmm->jm", gram)
     usable = batch.is_candidate & (norm > 0)
     for k in range(steps):
@@ -239,15 +224,9 @@ def path_of(
         found[:, k + 1, : k + 1] = np.where(better[:, None], best, 0.0)
         found[:, k + 1, :k] = np.where(better[:, None], best[:, :k], weights)
         left[:, k + 1] = np.where(better, np.maximum(after, 0.0), left[:, k])
-    pad = size - steps
-    places = np.repeat(batch.candidates[which[:, None], chosen][:, None], size + 1, axis=1)
-    return Paths(
-        rows=np.pad(places, ((0, 0), (0, 0), (0, pad))),
-        weights=np.pad(
-            np.pad(found, ((0, 0), (0, pad), (0, 0)), "edge"), ((0, 0), (0, 0), (0, pad))
-        ),
-        left=np.pad(left, ((0, 0), (0, pad)), "edge"),
-    )
+    # Where a group has fewer candidates, the last step is repeated.
+    found[:, steps + 1 :], left[:, steps + 1 :] = found[:, steps, None], left[:, steps, None]
+    return Paths(batch.candidates[which[:, None], chosen], found, left)
 
 
 def _products(series: HermiteSeries, batch: Batch) -> tuple[Float, Float, Float]:

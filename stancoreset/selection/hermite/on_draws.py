@@ -41,11 +41,7 @@ from stancoreset.selection.projection import require_finite
 
 
 def groups_of_rows(
-    log_lik: Callable[[Float], Float],
-    centre: Float,
-    sd: Float,
-    blocks: Blocks,
-    step: float = 0.5,
+    log_lik: Callable[[Float], Float], centre: Float, sd: Float, blocks: Blocks, step: float = 0.5
 ) -> NDArray[np.int64]:
     """The group of each row, (N,); −1 for rows that read no group, or several.
 
@@ -107,25 +103,11 @@ def candidates_of(
     most: int,
     seed: int = 0,
 ) -> Candidates:
-    """Evaluate rows piece by piece, and hold those that may be chosen.
+    """Evaluate rows piece by piece at draws of q, (S, P), and hold those that may be chosen.
 
-    Parameters
-    ----------
-    pieces : iterable of (callable, ndarray)
-        Log likelihoods of rows at points, (S, P) → (S, n), and their weights, (n,).
-    draws : ndarray, shape (S, P)
-        Draws of q.
-    blocks : Blocks
-    centre, sd : ndarray, shape (P,)
-        Of q; see `groups_of_rows`.
-    most : int
-        Log likelihoods that are held.
-    seed : int
-
-    Raises
-    ------
-    ReferenceFitError
-        If a log likelihood is not finite.
+    A piece is a function that evaluates some rows' log likelihoods at points, (S, P) → (S, n), and
+    their weights, (n,). `centre` and `sd` are those of q, see `groups_of_rows`; at `most` so many
+    log likelihoods are held. A `ReferenceFitError` is raised if one is not finite.
     """
     rng = np.random.default_rng([seed, 47])
     sums = np.zeros((len(draws), 1 + int(blocks.group.max())))
@@ -161,22 +143,10 @@ def _first_of_groups(held: Sequence[_Rows], most: int) -> list[NDArray[np.bool_]
 def select_on_draws(
     candidates: Candidates, draws: Float, blocks: Blocks, *, goal: float, size: int | None = None
 ) -> LocalSelection | None:
-    """Select rows of every group, until what is left has a variance of at most `goal`.
+    """Select rows of every group at draws of q, (S, P), as `select_locally` does.
 
-    Parameters
-    ----------
-    candidates : Candidates
-        From `candidates_of`; rows of no group are left to the quadratic.
-    draws : ndarray, shape (S, P)
-        Draws of q.
-    blocks : Blocks
-    goal, size
-        See `select_locally`.
-
-    Returns
-    -------
-    LocalSelection or None
-        None if the draws are too few, or no row belongs to a group.
+    Rows of no group are left to the quadratic. None is returned if the draws are too few, or no row
+    belongs to a group.
     """
     functions = _shared_functions(draws, blocks)
     if functions is None or not len(candidates.rows.keys):

@@ -48,7 +48,7 @@ from stancoreset.selection.hermite.series import (
     hermite_series,
     joined,
 )
-from stancoreset.selection.projection import Projection, require_spread
+from stancoreset.selection.projection import Penalised, Projection, require_spread
 from stancoreset.selection.solvers import single_threaded
 from stancoreset.selection.taylor import PENALTIES as ON_DRAWS
 
@@ -59,7 +59,7 @@ MAX_CANDIDATES = 2_000
 
 
 @dataclass(frozen=True)
-class HermiteProjection:
+class HermiteProjection(Penalised):
     """Candidates and target beyond second order, and of second order, under a Gaussian q.
 
     Attributes
@@ -99,7 +99,6 @@ class HermiteProjection:
     last: float
     gap_error: float = 0.0
     came: Float | None = field(default=None, repr=False)
-    _penalised: dict[float, Projection] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n_draws(self) -> int:
@@ -138,14 +137,8 @@ class HermiteProjection:
         phi, target, _ = _factored(gram(self.pool, list(self.quadratic)), products)
         return phi, target
 
-    def penalised(self, penalty: float) -> Projection:
-        """min ‖b − Φ w‖² + gap + λ ‖b₂ − Φ₂ w‖² as one regression; cached for several sizes."""
-        if penalty not in self._penalised:
-            self._penalised.clear()  # one large matrix at a time is enough
-            self._penalised[penalty] = self._regression(penalty)
-        return self._penalised[penalty]
-
     def _regression(self, penalty: float) -> Projection:
+        """min ‖b − Φ w‖² + gap + λ ‖b₂ − Φ₂ w‖² as one regression."""
         phi, target, scored = self.phi, self.target, len(self.target)
         if penalty > 0:
             second_phi, second_target = self.second
@@ -182,14 +175,9 @@ def project_hermite(
 
     `pool` are the candidates, as `FullData.glm_pool` gives them, with their row numbers
     `candidates`, ascending. If the cost of an exact ‖R‖² exceeds the `budget`, `sample` random
-    rows estimate the gap.
-
-    Raises
-    ------
-    OptionError
-        If there are too many candidates for their Gram matrix.
-    ReferenceFitError
-        If an expectation is not finite, or the log likelihood does not vary.
+    rows estimate the gap. An `OptionError` is raised if there are too many candidates for their
+    Gram matrix, and a `ReferenceFitError` if an expectation is not finite, or the log likelihood
+    does not vary.
     """
     if len(pool) > most:
         raise OptionError(

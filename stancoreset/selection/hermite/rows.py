@@ -19,6 +19,7 @@ from stancoreset.limits import KEPT
 from stancoreset.reference import GaussianFit
 from stancoreset.reference.expected import AnyFunction
 from stancoreset.rows.glm import GlmRows
+from stancoreset.selection.hermite.local import keys_of
 from stancoreset.selection.hermite.products import add_tensors
 from stancoreset.selection.hermite.series import HermiteSeries, Part, hermite_series, joined
 
@@ -108,9 +109,7 @@ class AllRows:
     def candidates(self, count: int, seed: int) -> NDArray[np.int64]:
         """Positions of `count` different rows, drawn one after the other, ascending."""
         rng = np.random.default_rng([seed, 41])
-        # The largest of log p + Gumbel's noise are such a sample.
-        with np.errstate(divide="ignore"):
-            keys = np.log(self.chances) + rng.gumbel(size=self.count)
+        keys = keys_of(self.chances, rng)
         return np.sort(np.argpartition(-keys, min(count, self.count) - 1)[:count])
 
 

@@ -118,6 +118,14 @@ def tangent(
     return Tangent(draws, features, target, target - features @ weights)
 
 
+def uniform_rows(
+    model: CoresetPosterior, size: int, rng: np.random.Generator
+) -> tuple[Columns, Float]:
+    """Choose `size` random columns, ascending, with equal weights that sum to that of all rows."""
+    columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
+    return columns, np.full(size, model.total_weight / size)
+
+
 def advance(
     model: CoresetPosterior,
     columns: Columns,

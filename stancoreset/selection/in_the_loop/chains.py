@@ -23,6 +23,7 @@ second half of the updates, where theirs are the last ones.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -37,9 +38,105 @@ from stancoreset.selection.in_the_loop.base import (
     check_positive,
     finite,
     tangent,
+    uniform_rows,
 )
-from stancoreset.selection.in_the_loop.descent import STEPS, Descent
 from stancoreset.selection.solvers import SolverResult, check_count
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Projected stochastic descent after t gradients: ADAM, and Hot DoG, which needs no rate.
+
+    Both see one noisy gradient g_t at a time. With β₁ = 0.9, β₂ = 0.999 and t = 1, 2, …, for each
+    coordinate alone,
+
+        m_t = β₁ m_{t−1} + (1 − β₁) g_t,      m̂_t = m_t / (1 − β₁ᵗ),
+        v_t = β₂ v_{t−1} + (1 − β₂) g_t²,     v̂_t = v_t / (1 − β₂ᵗ),
+
+    and the weights move to max(0, w_t − s_t m̂_t). ADAM (Kingma & Ba 2015, with a decreasing rate)
+    has
+
+        s_t = a / √t / (√v̂_t + ε).
+
+    Hot DoG (Chen, Huggins & Campbell 2024, Tuning-free coreset Markov chain Monte Carlo) puts the
+    distance d̂_t from the start over the sum of the squared gradients t v̂_t, as DoG does (Ivgi,
+    Hinder & Carmon 2023), and smooths both:
+
+        d_t = β₁ d_{t−1} + (1 − β₁) max(|w_t − w_1|, d_{t−1}),   d_1 = 0,   d̂_t = d_t / (1 − β₁ᵗ),
+        s_t = d̂_t / (√(t v̂_t) + ε),                              d̂_1 = r.
+
+    The recursions are those of the program that the authors published with the paper; the paper's
+    own page of them was not at hand.
+
+    `start` is w_1, where the descent began, `rate` ADAM's a or Hot DoG's r, in units of weights,
+    and `count` t. `momentum`, `square` and `distance` are m_t, v_t and d_t, 0 for t = 0; `beta1`,
+    `beta2` and `epsilon` have ADAM's usual values.
+    """
+
+    start: Float = field(repr=False)
+    rate: float
+    count: int = 0
+    momentum: Float | float = field(default=0.0, repr=False)
+    square: Float | float = field(default=0.0, repr=False)
+    distance: Float | float = field(default=0.0, repr=False)
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def after(self, gradient: Float) -> Descent:
+        """The state with one gradient more, its distance not yet updated."""
+        return replace(
+            self,
+            count=self.count + 1,
+            momentum=self.beta1 * self.momentum + (1 - self.beta1) * gradient,
+            square=self.beta2 * self.square + (1 - self.beta2) * gradient**2,
+        )
+
+    @property
+    def direction(self) -> Float:
+        """m̂_t."""
+        return np.asarray(self.momentum / (1 - self.beta1**self.count))
+
+    @property
+    def mean_square(self) -> Float:
+        """v̂_t."""
+        return np.asarray(self.square / (1 - self.beta2**self.count))
+
+
+def adam(state: Descent, weights: Float, gradient: Float) -> tuple[Descent, Float]:
+    """One step of ADAM: the new state, and the new weights (k,)."""
+    state = state.after(gradient)
+    length = state.rate / np.sqrt(state.count) / (np.sqrt(state.mean_square) + state.epsilon)
+    return state, np.maximum(weights - length * state.direction, 0.0)
+
+
+def hot_dog(state: Descent, weights: Float, gradient: Float) -> tuple[Descent, Float]:
+    """One step of Hot DoG: the new state, and the new weights (k,).
+
+    Examples
+    --------
+    From 0.001 away from the start to the minimum of ½(w − 30)², with nothing tuned:
+
+    >>> weights = np.array([80.0])
+    >>> state = Descent(weights, rate=0.001)
+    >>> for _ in range(2_000):
+    ...     state, weights = hot_dog(state, weights, weights - 30)
+    >>> weights.round(1)
+    array([30.])
+    """
+    state = state.after(gradient)
+    if state.count == 1:
+        distance: Float | float = state.rate
+    else:
+        away = np.maximum(np.abs(weights - state.start), state.distance)
+        state = replace(state, distance=state.beta1 * state.distance + (1 - state.beta1) * away)
+        distance = state.distance / (1 - state.beta1**state.count)
+    length = distance / (np.sqrt(state.count * state.mean_square) + state.epsilon)
+    return state, np.maximum(weights - length * state.direction, 0.0)
+
+
+#: Rules of a step by name.
+STEPS = {"hot_dog": hot_dog, "adam": adam}
 
 
 def coreset_mcmc(
@@ -67,7 +164,7 @@ def coreset_mcmc(
     updates : int
         Number of updates of the weights.
     update : {"hot_dog", "adam"}
-        Rule for the weights; see `stancoreset.selection.in_the_loop.descent`.
+        Rule for the weights; see `Descent`.
     rate : float
         Initial distance r of Hot DoG, to which results are insensitive, or the rate a of ADAM, to
         which they are sensitive; both as a share of N/k, the weight of a row at the start.
@@ -124,12 +221,10 @@ def coreset_mcmc(
     check_choice("update", update, STEPS, error=SolverError)
 
     rng = np.random.default_rng(seed)
-    columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
-    uniform = model.total_weight / size
-    weights = np.full(size, uniform)
+    columns, weights = uniform_rows(model, size, rng)
     _warm(model, columns, weights, count, hold, rng)
 
-    state = Descent(weights, rate * uniform)
+    state = Descent(weights, rate * float(weights[0]))
     trace, distances = [], []
     mean, averaged = np.zeros(size), 0
     for done in range(updates):

@@ -38,6 +38,7 @@ from stancoreset.selection.in_the_loop.base import (
     check_call,
     check_positive,
     tangent,
+    uniform_rows,
 )
 from stancoreset.selection.solvers import SolverResult, check_count
 
@@ -118,8 +119,7 @@ def quasi_newton(
     check_choice("nonnegative", nonnegative, ("exact", "cut"), error=SolverError)
 
     rng = np.random.default_rng(seed)
-    columns = np.sort(rng.choice(model.n_candidates, size=size, replace=False)).astype(np.int64)
-    weights = np.full(size, model.total_weight / size)
+    columns, weights = uniform_rows(model, size, rng)
     here = tangent(model, columns, weights, count, rng)
     best, best_weights, stalled, patience = here, weights, 0, 3
     trace = [here.relative_error]

@@ -22,11 +22,9 @@ from stancoreset.selection.solvers.checks import (
     check_sizes,
     is_finite,
 )
-from stancoreset.selection.solvers.frank_wolfe import frank_wolfe
-from stancoreset.selection.solvers.giga import giga
+from stancoreset.selection.solvers.hilbert import frank_wolfe, giga
 from stancoreset.selection.solvers.iht import aiht, aiht2, iht, printed_iterates
-from stancoreset.selection.solvers.orthogonal_pursuit import orthogonal_pursuit
-from stancoreset.selection.solvers.pursuit import pursuit
+from stancoreset.selection.solvers.pursuit import orthogonal_pursuit, pursuit
 from stancoreset.selection.solvers.solve import solve
 from stancoreset.selection.solvers.sparse_projections import project
 from stancoreset.selection.solvers.subsampling import importance, uniform

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.selection.solvers.columns import Columns
+from stancoreset.selection.solvers.columns import Columns, Float, Index
 
 Callback = Callable[[int, float, int], object]
 
@@ -55,13 +55,13 @@ class SolverResult:
         One result for each size in the option ``path``, in order; empty without that option.
     """
 
-    indices: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    indices: Index
+    weights: Float
     relative_error: float
-    trace: NDArray[np.float64]
+    trace: Float
     n_iter: int
     converged: bool
-    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sizes: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     method: str = ""
     seconds: float = 0.0
     path: tuple[SolverResult, ...] = ()
@@ -71,8 +71,8 @@ class SolverResult:
 class Fit:
     """An algorithm's solution for one size: columns, their weights (zeros allowed), converged."""
 
-    indices: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    indices: Index
+    weights: Float
     converged: bool
 
 
@@ -88,14 +88,14 @@ class Problem:
     """
 
     phi: NDArray[np.floating]
-    target: NDArray[np.float64]
-    norms: NDArray[np.float64]
+    target: Float
+    norms: Float
     sizes: tuple[int, ...]
     seed: int = 0
     tol: float = 1e-12
     weights_sum: float | None = None
-    groups: NDArray[np.int64] | None = None
-    start: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
+    groups: Index | None = None
+    start: tuple[Index, Float] | None = None
     callback: Callback | None = None
     history: list[tuple[float, int]] = field(default_factory=list)
 
@@ -112,7 +112,7 @@ class Problem:
         """Return Φ as a dictionary of columns that includes the sum constraint."""
         return Columns(self.phi, self.target, self.norms, self.weights_sum)
 
-    def take(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def take(self, indices: Index) -> Float:
         """Return columns of Φ in double precision."""
         return np.take(self.phi, indices, axis=1).astype(np.float64, copy=False)
 

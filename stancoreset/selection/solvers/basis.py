@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stancoreset.limits import NOISE, ROUNDING
 from stancoreset.parallel import single_threaded
-from stancoreset.selection.solvers.columns import Columns
+from stancoreset.selection.solvers.columns import Columns, Float, Index
 from stancoreset.selection.solvers.nnls import ActiveSet, largest
 
 #: Relative error below which squares have lost too many digits to compare columns, 1e-6.
@@ -36,7 +36,7 @@ class Basis:
 
     def __init__(self, columns: Columns, room: int) -> None:
         self.columns = columns
-        self.residual: NDArray[np.float64] = columns.target.copy()
+        self.residual: Float = columns.target.copy()
         self._count = 0
         self._a = np.zeros((len(columns.target), room), order="F")
         self._h = np.zeros((room, room))
@@ -60,12 +60,12 @@ class Basis:
         return self._count
 
     @property
-    def indices(self) -> NDArray[np.int64]:
+    def indices(self) -> Index:
         """The active columns."""
         return self._indices[: self._count]
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Float:
         """Weights x of the active columns, all positive after `enter`, `prune` and `swap`."""
         return self._x[: self._count]
 
@@ -87,7 +87,7 @@ class Basis:
         )
         return other
 
-    def holds(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def holds(self, indices: Index) -> NDArray[np.bool_]:
         """Return which of these columns are active."""
         active = np.zeros(len(self.columns), dtype=bool)
         active[self.indices] = True
@@ -132,7 +132,7 @@ class Basis:
             self._leave(int(np.argmin(cost)))
 
     @single_threaded
-    def face(self, candidates: NDArray[np.int64], block: NDArray[np.float64]) -> None:
+    def face(self, candidates: Index, block: Float) -> None:
         """Take these columns, which `block` (d, n) holds, as candidates for swaps."""
         self._candidates = candidates
         self._b = block
@@ -175,11 +175,11 @@ class Basis:
         return True
 
     @property
-    def _active(self) -> NDArray[np.float64]:
+    def _active(self) -> Float:
         return self._a[:, : self._count]
 
     @property
-    def _pivots(self) -> NDArray[np.float64]:
+    def _pivots(self) -> Float:
         return np.diag(self._h)[: self._count]
 
     def _enter(self, index: int) -> bool:

@@ -27,7 +27,7 @@ from stancoreset.selection.solvers.base import (
     SolverResult,
     own_options,
 )
-from stancoreset.selection.solvers.columns import column_norms
+from stancoreset.selection.solvers.columns import Float, Index, column_norms
 
 # Options that `solve` accepts for every method; `HONOURS` says which methods support which.
 SHARED = ("callback", "groups", "path", "reweight", "start", "tol", "weights_sum")
@@ -40,30 +40,12 @@ def check_method(method: str, options: Mapping[str, Any], others: Sequence[str] 
     of methods that do not use a projection, for the message.
     """
     check_names("others", others, "names of methods")
-    known = _known(method, others)
+    for known in ([*METHODS, *others], METHODS):
+        check_choice("method", method, known, error=SolverError)
     check_is("options", options, Mapping, "a dict of options")
-    shared = {name: options.get(name) for name in ("groups", "start", "weights_sum")}
-    own = {name: value for name, value in options.items() if name not in SHARED}
-    check_options(known, own, reweight=bool(options.get("reweight", False)), **shared)
-
-
-def _known(method: object, others: Sequence[str] = ()) -> SolverName:
-    check_choice("method", method, [*METHODS, *others], error=SolverError)
-    return cast("SolverName", method)
-
-
-def check_options(
-    method: SolverName,
-    options: Mapping[str, Any],
-    groups: object,
-    start: object,
-    weights_sum: object,
-    reweight: bool,
-) -> None:
-    """Raise unless the method is known and supports these options."""
-    _known(method)
-    own = own_options(method)
-    unknown = sorted(set(options) - set(own))
+    name = cast("SolverName", method)
+    own, honours = own_options(name), HONOURS[name]
+    unknown = sorted(set(options) - {*own, *SHARED})
     if "weights" in unknown:
         raise SolverError(
             "weights of rows are no option: give them with the data, as its variable 'weights', or "
@@ -74,13 +56,13 @@ def check_options(
             f"option {unknown[0]!r} is not known to method {method!r}; its own options are "
             f"{', '.join(own) or '(none)'}, and every method takes {', '.join(SHARED)}"
         )
-    _check_values(method, options)
-    honours = HONOURS[method]
-    for name, value in (("groups", groups), ("start", start)):
-        if value is not None and name not in honours:
-            able = ", ".join(m for m, h in HONOURS.items() if name in h)
-            raise SolverError(f"method {method!r} cannot use {name}=; methods that can: {able}")
-    if weights_sum is not None and "weights_sum" not in honours and not reweight:
+    _check_values(name, {key: options[key] for key in own if key in options})
+    for key in ("groups", "start"):
+        if options.get(key) is not None and key not in honours:
+            able = ", ".join(m for m, h in HONOURS.items() if key in h)
+            raise SolverError(f"method {method!r} cannot use {key}=; methods that can: {able}")
+    constrained = options.get("weights_sum") is not None and not options.get("reweight", False)
+    if constrained and "weights_sum" not in honours:
         raise SolverError(
             f"method {method!r} cannot constrain the sum of the weights; add reweight=True, or use "
             + ", ".join(m for m, h in HONOURS.items() if "weights_sum" in h)
@@ -105,9 +87,7 @@ def _check_values(method: SolverName, options: Mapping[str, Any]) -> None:
             raise SolverError(f"{name}={shown(value)}; expected {expected}")
 
 
-def check_arrays(
-    phi: ArrayLike, target: ArrayLike
-) -> tuple[NDArray[np.floating], NDArray[np.float64]]:
+def check_arrays(phi: ArrayLike, target: ArrayLike) -> tuple[NDArray[np.floating], Float]:
     """Return Φ, copied only if its type or layout requires it, and b."""
     try:
         matrix, b = np.asarray(phi), np.asarray(target)
@@ -138,7 +118,7 @@ def check_arrays(
     return matrix, b
 
 
-def check_norms(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
+def check_norms(matrix: NDArray[np.floating]) -> Float:
     """Return ‖φ_n‖ of every column; entries of Φ that are not finite show in the norms."""
     with np.errstate(over="ignore", invalid="ignore"):
         norms = column_norms(matrix)
@@ -160,11 +140,8 @@ def check_norms(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def moderate(
-    matrix: NDArray[np.floating],
-    b: NDArray[np.float64],
-    norms: NDArray[np.float64],
-    most: float = 1e9,
-) -> tuple[NDArray[np.floating], NDArray[np.float64], NDArray[np.float64]]:
+    matrix: NDArray[np.floating], b: Float, norms: Float, most: float = 1e9
+) -> tuple[NDArray[np.floating], Float, Float]:
     """Compare the magnitudes of b and Φ; if squares might overflow, divide both by one factor.
 
     A common factor does not change the weights. Φ is copied only in that case.
@@ -229,7 +206,7 @@ def check_sum(weights_sum: float | None) -> float | None:
     return float(weights_sum)
 
 
-def check_groups(groups: ArrayLike | None, m: int, size: int) -> NDArray[np.int64] | None:
+def check_groups(groups: ArrayLike | None, m: int, size: int) -> Index | None:
     """Return the groups numbered from 0 without gaps; at least one must fit the size."""
     if groups is None:
         return None
@@ -254,7 +231,7 @@ def check_groups(groups: ArrayLike | None, m: int, size: int) -> NDArray[np.int6
 
 def check_start(
     start: SolverResult | tuple[ArrayLike, ArrayLike] | None, m: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+) -> tuple[Index, Float] | None:
     """Return the warm start as indices and weights."""
     if start is None:
         return None

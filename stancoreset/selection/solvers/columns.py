@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.limits import cuts
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike, NDArray
+#: Numbers in double precision, and positions.
+Float: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = NDArray[np.int64]
 
 
 def column_blocks(phi: NDArray[np.floating]) -> Iterator[slice]:
@@ -19,7 +20,7 @@ def column_blocks(phi: NDArray[np.floating]) -> Iterator[slice]:
     return cuts(phi.shape[1], numbers=1024)
 
 
-def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
+def column_norms(phi: NDArray[np.floating]) -> Float:
     """Return ‖φ_n‖ for every column, in double precision, without a copy of `phi`.
 
     >>> import numpy as np
@@ -35,7 +36,7 @@ def column_norms(phi: NDArray[np.floating]) -> NDArray[np.float64]:
     return norms
 
 
-def product(phi: NDArray[np.floating], vector: NDArray[np.float64]) -> NDArray[np.float64]:
+def product(phi: NDArray[np.floating], vector: Float) -> Float:
     """Return Φᵀ v in double precision, computed in Φ's precision.
 
     >>> import numpy as np
@@ -45,7 +46,7 @@ def product(phi: NDArray[np.floating], vector: NDArray[np.float64]) -> NDArray[n
     return (phi.T @ vector.astype(phi.dtype, copy=False)).astype(np.float64, copy=False)
 
 
-def exact_step(residual: NDArray[np.float64], image: NDArray[np.float64]) -> float:
+def exact_step(residual: Float, image: Float) -> float:
     """Return the s that minimises ‖residual − s·image‖; 0 where the image is null.
 
     >>> import numpy as np
@@ -77,8 +78,8 @@ class Columns:
     def __init__(
         self,
         phi: NDArray[np.floating],
-        target: NDArray[np.float64],
-        norms: NDArray[np.float64],
+        target: Float,
+        norms: Float,
         weights_sum: float | None = None,
     ) -> None:
         self._phi = phi
@@ -98,21 +99,21 @@ class Columns:
     def __len__(self) -> int:
         return self._phi.shape[1]
 
-    def take(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def take(self, indices: Index) -> Float:
         """Return these columns, in double precision: (d, len(indices))."""
         block = np.take(self._phi, indices, axis=1).astype(np.float64, copy=False)
         if self.weights_sum is None:
             return block
         return np.vstack([block - self._shift[:, None], np.full(len(indices), self._tau)])
 
-    def correlate(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def correlate(self, residual: Float) -> Float:
         """Return ⟨a_n, residual⟩ for every column, in one pass over Φ in Φ's precision."""
         if self.weights_sum is None:
             return product(self._phi, residual)
         head, last = residual[:-1], residual[-1]
         return product(self._phi, head) + (self._tau * last - self._shift @ head)
 
-    def relative_error(self, residual: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    def relative_error(self, residual: Float, weights: Float) -> float:
         """Return ‖b − Φ w‖ / ‖b‖ for w = `coreset_weights(weights)`."""
         if self.weights_sum is None:
             return float(np.linalg.norm(residual)) / self._scale
@@ -121,7 +122,7 @@ class Columns:
             return 1.0
         return float(np.linalg.norm(residual[:-1])) * self.weights_sum / total / self._scale
 
-    def coreset_weights(self, weights: ArrayLike) -> NDArray[np.float64]:
+    def coreset_weights(self, weights: ArrayLike) -> Float:
         """Return w for the weights x of the columns a_n."""
         weights = np.asarray(weights, dtype=np.float64)
         total = weights.sum()

@@ -38,21 +38,28 @@ search and error uses the columns themselves in double precision.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from stancoreset.errors import SolverError
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.checks import check_count
-from stancoreset.selection.solvers.columns import exact_step, product
-from stancoreset.selection.solvers.compression import compress
+from stancoreset.selection.solvers.columns import (
+    Float,
+    Index,
+    column_blocks,
+    exact_step,
+    product,
+)
 from stancoreset.selection.solvers.nnls import largest
 from stancoreset.selection.solvers.sparse_projections import best_groups, project, project_simplex
 
 HONOURS = ("groups", "start", "weights_sum")
-Sparse = tuple[NDArray[np.int64], NDArray[np.float64]]
+Sparse = tuple[Index, Float]
 
 
 @register("iht", honours=HONOURS)
@@ -154,7 +161,7 @@ def aiht2(
 
 
 def printed_iterates(
-    phi: NDArray[np.float64], target: NDArray[np.float64], size: int, max_iter: int = 300
+    phi: Float, target: Float, size: int, max_iter: int = 300
 ) -> list[tuple[Sparse, float]]:
     """Return the iterates of A-IHT as printed, with the momentum τ of the step from each.
 
@@ -166,17 +173,11 @@ def printed_iterates(
     problem = Problem(phi, target, np.linalg.norm(phi, axis=0), (size,))
     passed: list[tuple[Sparse, float]] = []
     workspace = _Workspace(problem, None, None, False, max_iter)
-    steps = _accelerated(
-        problem,
-        workspace,
-        max_iter,
-        1e-5,
-        debias=False,
-        printed=True,
-        watch=lambda w, tau: passed.append((w, tau)),
-    )
-    for _ in steps:
-        pass
+
+    def watch(w: Sparse, tau: float) -> None:
+        passed.append((w, tau))
+
+    list(_accelerated(problem, workspace, max_iter, 1e-5, debias=False, printed=True, watch=watch))
     return passed
 
 
@@ -242,7 +243,7 @@ class _Best:
         self._error = self._last = np.inf
         self.iterate: Sparse = (np.zeros(0, dtype=np.int64), np.zeros(0))
 
-    def offer(self, w: Sparse, image: NDArray[np.float64]) -> bool:
+    def offer(self, w: Sparse, image: Float) -> bool:
         """Record an iterate; return whether it meets the error goal."""
         error = float(np.linalg.norm(self._problem.target - image)) / self._problem.scale
         self._problem.record(error, len(w[0]))
@@ -291,11 +292,11 @@ class _Workspace:
         return self._problem.start[0][order], self._problem.start[1][order]
 
     @single_threaded
-    def image(self, w: Sparse) -> NDArray[np.float64]:
+    def image(self, w: Sparse) -> Float:
         """Return Φ w, computed from the columns of the support."""
         return w[1] @ self._cache.rows(w[0])
 
-    def gradient(self, residual: NDArray[np.float64], w: Sparse) -> NDArray[np.float64]:
+    def gradient(self, residual: Float, w: Sparse) -> Float:
         """Return ∇f = −2 Φᵀ r, or its estimate 2 Γ₁ᵀ Φᵀ(Φ Γ₂ w − y) (appendix G)."""
         if self._batch is None:
             return -2.0 * self._correlate(residual, None)
@@ -309,22 +310,20 @@ class _Workspace:
         gradient[rows] = -2.0 * scale * self._correlate(residual, rows)
         return gradient
 
-    def _correlate(
-        self, residual: NDArray[np.float64], rows: NDArray[np.int64] | None
-    ) -> NDArray[np.float64]:
+    def _correlate(self, residual: Float, rows: Index | None) -> Float:
         if self._compression is not None:
             return self._compression.correlate(residual, rows)
         if rows is None:
             return product(self._problem.phi, residual)
         return residual @ self._problem.take(rows)
 
-    def minus(self, z: Sparse, mu: float, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    def minus(self, z: Sparse, mu: float, gradient: Float) -> Float:
         """Return all entries of z − μ ∇f."""
         moved = -mu * gradient
         moved[z[0]] += z[1]
         return moved
 
-    def expand(self, z: Sparse, descent: NDArray[np.float64], size: int) -> NDArray[np.int64]:
+    def expand(self, z: Sparse, descent: Float, size: int) -> Index:
         """Return supp(z) ∪ supp Π_k(descent outside supp(z)), with the descent −∇f."""
         if self._problem.groups is not None:
             entering = best_groups(np.maximum(descent, 0.0) ** 2, self._problem.groups, size)
@@ -334,18 +333,18 @@ class _Workspace:
             entering = largest(outside, size)
         return np.union1d(z[0], entering)
 
-    def along_sum(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    def along_sum(self, direction: Float) -> Float:
         """Return the part of the direction that preserves a constrained sum."""
         if self._problem.weights_sum is None or len(direction) == 0:
             return direction
         return direction - direction.mean()
 
-    def project(self, values: NDArray[np.float64], size: int) -> Sparse:
+    def project(self, values: Float, size: int) -> Sparse:
         """Return Π(values) onto the sparse non-negative vectors, with the problem's constraints."""
         return project(values, size, self._problem.weights_sum, self._problem.groups)
 
     @single_threaded
-    def debias(self, x: Sparse, image: NDArray[np.float64]) -> tuple[Sparse, NDArray[np.float64]]:
+    def debias(self, x: Sparse, image: Float) -> tuple[Sparse, Float]:
         """Algorithm 3, lines 8–10: a gradient step on the support, an exact one, then w ≥ 0."""
         indices, weights = x
         if len(indices) == 0:
@@ -372,7 +371,7 @@ class _ColumnCache:
         self._rows = np.empty((capacity, problem.phi.shape[0]))
         self._used = 0
 
-    def rows(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def rows(self, indices: Index) -> Float:
         """Return the columns `indices` as rows: (len(indices), S)."""
         missing = indices[self._slot[indices] < 0]
         if self._used + len(missing) > len(self._rows):
@@ -387,6 +386,54 @@ class _ColumnCache:
             self._slot[missing] = places
             self._used += len(missing)
         return self._rows[self._slot[indices]]
+
+
+@dataclass(frozen=True)
+class Compression:
+    """Φ ≈ U R, with U an orthonormal basis of the directions in which the columns vary.
+
+    `basis` is U (S, r), and `rows` is Rᵀ = Φᵀ U (M, r), one row for each column of Φ.
+    """
+
+    basis: Float
+    rows: NDArray[np.float32]
+
+    def correlate(self, vector: Float, columns: Index | None = None) -> Float:
+        """Return Φᵀ v ≈ Rᵀ (Uᵀ v) for all or some columns of Φ."""
+        inner = (self.basis.T @ vector).astype(np.float32)
+        rows = self.rows if columns is None else self.rows[columns]
+        return (rows @ inner).astype(np.float64)
+
+
+def compress(phi: NDArray[np.floating], rtol: float = 1e-6) -> Compression | None:
+    """Drop the directions whose singular value is below `rtol` times the largest.
+
+    The left singular vectors come from the S × S matrix Φ Φᵀ, accumulated in double precision over
+    blocks of columns: S²M operations and one read of Φ, where a QR factorisation needs several.
+    Squaring loses half the digits, so directions below 1e-8 are noise; `rtol` is at least 1e-7.
+
+    Returns None if that would save little, because Φ has single precision and nearly full rank.
+
+    The cost is that of about S/8 products Φᵀ v, and memory for M × r single-precision numbers.
+
+    >>> import numpy as np
+    >>> phi = np.outer([1.0, 2.0, 2.0], np.arange(4.0))
+    >>> compress(phi).basis.shape
+    (3, 1)
+    """
+    gram = np.zeros((phi.shape[0], phi.shape[0]))
+    for cut in column_blocks(phi):
+        block = phi[:, cut].astype(np.float64, copy=False)
+        gram += block @ block.T
+    values, vectors = eigh(gram)
+    keep = values > max(rtol, 1e-7) ** 2 * values[-1]
+    if phi.dtype == np.float32 and keep.sum() > 0.75 * len(keep):
+        return None
+    basis = np.ascontiguousarray(vectors[:, keep][:, ::-1])
+    rows = np.empty((phi.shape[1], basis.shape[1]), dtype=np.float32)
+    for cut in column_blocks(phi):
+        rows[cut] = phi[:, cut].T.astype(np.float64, copy=False) @ basis
+    return Compression(basis, rows)
 
 
 def _combine(a: float, x: Sparse, b: float, w: Sparse) -> Sparse:

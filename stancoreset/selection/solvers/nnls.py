@@ -8,18 +8,13 @@ is never formed: errors down to 1e-12 of the target stay visible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from stancoreset.limits import ROUNDING
 from stancoreset.parallel import single_threaded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stancoreset.selection.solvers.columns import Columns
+from stancoreset.selection.solvers.columns import Columns, Float, Index
 
 
 class ActiveSet:
@@ -33,11 +28,11 @@ class ActiveSet:
         self.columns = columns
         self.target = columns.target
         d = len(self.target)
-        self.indices: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.weights: NDArray[np.float64] = np.zeros(0)
-        self.residual: NDArray[np.float64] = self.target.copy()
-        self._q: NDArray[np.float64] = np.zeros((d, 0))
-        self._r: NDArray[np.float64] = np.zeros((0, 0))
+        self.indices: Index = np.zeros(0, dtype=np.int64)
+        self.weights: Float = np.zeros(0)
+        self.residual: Float = self.target.copy()
+        self._q: Float = np.zeros((d, 0))
+        self._r: Float = np.zeros((0, 0))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -54,13 +49,13 @@ class ActiveSet:
         other.__dict__.update(self.__dict__)
         return other
 
-    def holds(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def holds(self, indices: Index) -> NDArray[np.bool_]:
         """Return which of these columns are active."""
         active = np.zeros(len(self.columns), dtype=bool)
         active[self.indices] = True
         return active[indices]
 
-    def append(self, candidates: NDArray[np.int64]) -> int:
+    def append(self, candidates: Index) -> int:
         """Add columns with weight zero, except dependent ones; return how many were added."""
         candidates = candidates[~self.holds(candidates)]
         room = self._q.shape[0] - len(self)
@@ -92,7 +87,7 @@ class ActiveSet:
         self.weights = np.concatenate([self.weights, np.zeros(p)])
         return p
 
-    def remove(self, positions: NDArray[np.intp]) -> None:
+    def remove(self, positions: Index) -> None:
         """Remove the columns at these positions; the others keep their weights."""
         keep = np.ones(len(self), dtype=bool)
         keep[positions] = False
@@ -110,7 +105,7 @@ class ActiveSet:
         self.indices = self.indices[keep]
         self.weights = self.weights[keep]
 
-    def least_squares(self) -> NDArray[np.float64]:
+    def least_squares(self) -> Float:
         """Return the unconstrained least-squares weights of the active columns."""
         if len(self) == 0:
             return np.zeros(0)
@@ -139,7 +134,7 @@ class ActiveSet:
                 trial.drop(ratio <= ratio.min())
         self._keep(np.flatnonzero(~trial.gone))
 
-    def _keep(self, left: NDArray[np.intp]) -> None:
+    def _keep(self, left: Index) -> None:
         """Remove all columns except those at `left`, and solve; rounding may remove a few more."""
         while True:
             if len(left) < len(self):
@@ -152,7 +147,7 @@ class ActiveSet:
         residual = self.target - self._q @ (self._q.T @ self.target)
         self.residual = residual - self._q @ (self._q.T @ residual)
 
-    def inverse(self) -> NDArray[np.float64]:
+    def inverse(self) -> Float:
         """Return (AᵀA)⁻¹."""
         half = solve_triangular(self._r, np.eye(len(self)), check_finite=False)
         return half @ half.T
@@ -180,7 +175,7 @@ class ActiveSet:
         self._keep(np.flatnonzero(alive))
 
     @single_threaded
-    def enter(self, candidates: NDArray[np.int64]) -> bool:
+    def enter(self, candidates: Index) -> bool:
         """Add candidates, then `descend`; return whether the error fell.
 
         Candidates are in descending order of merit. If all together do not lower the error, the
@@ -209,7 +204,7 @@ class _Departures:
     rounding errors do not accumulate.
     """
 
-    def __init__(self, r: NDArray[np.float64], z: NDArray[np.float64]) -> None:
+    def __init__(self, r: Float, z: Float) -> None:
         self._r = r
         self._whole = solve_triangular(r, z, check_finite=False)
         self._order = np.zeros(0, dtype=np.intp)
@@ -241,7 +236,7 @@ class _Departures:
         self.lost = float(x @ solved)
 
 
-def _orthonormal(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _orthonormal(matrix: Float) -> tuple[Float, Float]:
     """Return Q, R with matrix = Q R, from two Cholesky factorisations of the Gram matrix.
 
     This is as accurate as Householder's method while the condition number is below 1e8; above, it
@@ -261,7 +256,7 @@ def _orthonormal(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     return q, r
 
 
-def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+def largest(scores: Float, count: int) -> Index:
     """Return the positions of the `count` largest positive scores, largest first, ties in order.
 
     It selects partially instead of sorting all scores.
@@ -285,9 +280,7 @@ def largest(scores: NDArray[np.float64], count: int) -> NDArray[np.intp]:
     return chosen[np.argsort(-scores[chosen], kind="stable")][:count]
 
 
-def nonnegative_weights(
-    columns: Columns, indices: NDArray[np.int64], batch: int = 32
-) -> NDArray[np.float64]:
+def nonnegative_weights(columns: Columns, indices: Index, batch: int = 32) -> Float:
     """Return the non-negative least-squares weights x of the columns `indices`, zeros included.
 
     Under a sum constraint `Columns.coreset_weights` converts them to the weights w.

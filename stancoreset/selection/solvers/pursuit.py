@@ -1,18 +1,20 @@
-"""Pursuit: non-negative least squares on an active set that overshoots, is pruned, and swapped."""
+"""Pursuit: non-negative least squares on an active set that grows column by column.
+
+`orthogonal_pursuit` stops there; `pursuit` overshoots, prunes, and swaps columns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stancoreset.errors import SolverError
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.basis import RESOLUTION, Basis
 from stancoreset.selection.solvers.checks import check_count
-from stancoreset.selection.solvers.columns import Columns
+from stancoreset.selection.solvers.columns import Columns, Float, Index
 from stancoreset.selection.solvers.group_pursuit import group_pursuit
 from stancoreset.selection.solvers.nnls import ActiveSet, largest
 
@@ -44,11 +46,11 @@ class Pool:
         self._norms = np.where(columns.norms > 0, columns.norms, np.inf)
         self._rounds = 0
         self._least_rounds = rounds
-        self._indices: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._block: NDArray[np.float64] = np.zeros((depth, 0))
+        self._indices: Index = np.zeros(0, dtype=np.int64)
+        self._block: Float = np.zeros((depth, 0))
         self._outside = np.inf
 
-    def best(self, active: ActiveSet | Basis, count: int) -> NDArray[np.int64]:
+    def best(self, active: ActiveSet | Basis, count: int) -> Index:
         """Return up to `count` inactive columns at an acute angle to the residual."""
         length = float(np.linalg.norm(active.residual))
         if length == 0.0:
@@ -64,7 +66,7 @@ class Pool:
             chosen = largest(self._scores(active), count)
         return self._indices[chosen]
 
-    def nearest(self, active: ActiveSet | Basis) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def nearest(self, active: ActiveSet | Basis) -> tuple[Index, Float]:
         """Return the columns nearest to the residual, at most the pool's size, and their block."""
         if self._whole:
             chosen = np.sort(largest(self._all_scores(active), self._size))
@@ -75,13 +77,13 @@ class Pool:
         chosen = np.sort(largest(self._scores(active), self._size))
         return self._indices[chosen], self._block[:, chosen]
 
-    def _all_scores(self, active: ActiveSet | Basis) -> NDArray[np.float64]:
+    def _all_scores(self, active: ActiveSet | Basis) -> Float:
         scores = self._columns.correlate(active.residual) / self._norms
         scores[active.indices] = 0.0
         return scores
 
     @single_threaded
-    def _scores(self, active: ActiveSet | Basis) -> NDArray[np.float64]:
+    def _scores(self, active: ActiveSet | Basis) -> Float:
         scores = (active.residual @ self._block) / self._norms[self._indices]
         scores[active.holds(self._indices)] = 0.0
         return scores
@@ -144,10 +146,7 @@ def pursuit(
         yield from group_pursuit(problem)
         return
     columns = problem.columns()
-    active = ActiveSet(columns)
-    if problem.start is not None:
-        active.enter(problem.start[0][problem.start[1] > 0])
-        active.prune(problem.sizes[0])
+    active = _started(problem, columns)
     near = Pool(columns, pool)
     for size in problem.sizes:
         # Beyond half the way from k to d equations a larger set fits noise, at growing cost.
@@ -172,6 +171,40 @@ def pursuit(
             _exchange(problem, active, near, size, max(1, spare))
         weights = columns.coreset_weights(active.weights)
         yield Fit(active.indices, weights, converged or len(active) == size)
+
+
+@register("orthogonal_pursuit", honours=("start", "weights_sum"))
+def orthogonal_pursuit(problem: Problem) -> Iterator[Fit]:
+    """Add the column nearest in angle to the residual, and solve for all weights again.
+
+    Orthogonal matching pursuit (Tropp & Gilbert 2007) with the least-squares step under w ≥ 0: a
+    column whose weight reaches zero leaves, so k columns may need more than k iterations. Each
+    iteration takes one pass over Φ.
+    """
+    columns = problem.columns()
+    norms = np.where(columns.norms > 0, columns.norms, np.inf)
+    active = _started(problem, columns)
+    done = False
+    for size in problem.sizes:
+        while len(active) < size and not done:
+            scores = columns.correlate(active.residual) / norms
+            scores[active.indices] = -np.inf
+            n = np.argmax(scores)
+            done = active.error <= problem.tol or not (
+                scores[n] > 0 and active.enter(np.array([n], dtype=np.int64))
+            )
+            if not done:
+                problem.record(active.error, len(active))
+        yield Fit(active.indices, columns.coreset_weights(active.weights), True)
+
+
+def _started(problem: Problem, columns: Columns) -> ActiveSet:
+    """The active set of the warm start, of the first size at most; without one an empty set."""
+    active = ActiveSet(columns)
+    if problem.start is not None:
+        active.enter(problem.start[0][problem.start[1] > 0])
+        active.prune(problem.sizes[0])
+    return active
 
 
 def _one_by_one(
@@ -231,12 +264,7 @@ def _swap(problem: Problem, basis: Basis, near: Pool) -> None:
 
 
 def _climb(
-    problem: Problem,
-    basis: Basis,
-    near: Pool,
-    size: int,
-    batch: int = 1,
-    floor: float = RESOLUTION,
+    problem: Problem, basis: Basis, near: Pool, size: int, batch: int = 1, floor: float = RESOLUTION
 ) -> bool:
     """Add the columns nearest in angle to the residual until there are `size`; return success.
 

@@ -7,17 +7,24 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from stancoreset.checks import check_flag, check_is, check_whole
 from stancoreset.limits import BLOCK
 from stancoreset.parallel import single_threaded
-from stancoreset.selection.solvers.base import METHODS, Callback, Problem, SolverName, SolverResult
+from stancoreset.selection.solvers.base import (
+    METHODS,
+    Callback,
+    Fit,
+    Problem,
+    SolverName,
+    SolverResult,
+)
 from stancoreset.selection.solvers.checks import (
     check_arrays,
     check_groups,
+    check_method,
     check_norms,
-    check_options,
     check_sizes,
     check_start,
     check_sum,
@@ -102,7 +109,8 @@ def solve(
     check_whole("seed", seed, 0)
     if callback is not None:
         check_is("callback", callback, Callable, "a function")  # type: ignore[arg-type]
-    check_options(method, options, groups, start, weights_sum, reweight)
+    shared = {"groups": groups, "start": start, "weights_sum": weights_sum, "reweight": reweight}
+    check_method(method, {**options, **shared})
     matrix, b = check_arrays(phi, target)
     norms = check_norms(matrix)
     matrix, b, norms = moderate(matrix, b, norms)
@@ -131,24 +139,15 @@ def solve(
 def _run(
     problem: Problem, method: SolverName, reweight: bool, options: Mapping[str, Any], began: float
 ) -> list[SolverResult]:
-    results = []
-    for fit in METHODS[method](problem, **options):
-        indices, weights = fit.indices, fit.weights
-        if reweight:
-            columns = problem.columns()
-            weights = columns.coreset_weights(nonnegative_weights(columns, indices))
-        results.append(_result(problem, method, indices, weights, fit.converged, began))
-    return results
+    fits = METHODS[method](problem, **options)
+    return [_result(problem, method, fit, reweight, began) for fit in fits]
 
 
-def _result(
-    problem: Problem,
-    method: str,
-    indices: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    converged: bool,
-    began: float,
-) -> SolverResult:
+def _result(problem: Problem, method: str, fit: Fit, reweight: bool, began: float) -> SolverResult:
+    indices, weights = fit.indices, fit.weights
+    if reweight:
+        columns = problem.columns()
+        weights = columns.coreset_weights(nonnegative_weights(columns, indices))
     order = np.argsort(indices)
     order = order[weights[order] > 0]
     indices, weights = indices[order], weights[order].astype(np.float64)
@@ -160,7 +159,7 @@ def _result(
         relative_error=float(np.linalg.norm(residual)) / problem.scale,
         trace=trace,
         n_iter=len(trace),
-        converged=bool(converged),
+        converged=bool(fit.converged),
         sizes=np.array([size for _, size in problem.history], dtype=np.int64),
         method=method,
         seconds=perf_counter() - began,

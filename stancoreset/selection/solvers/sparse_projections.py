@@ -36,13 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.limits import ROUNDING
+from stancoreset.selection.solvers.columns import Float, Index
 from stancoreset.selection.solvers.nnls import largest
 
-Vector: TypeAlias = NDArray[np.float64]
 Chosen: TypeAlias = NDArray[np.bool_]
 
 
-def project_simplex(values: Vector, total: float) -> Vector:
+def project_simplex(values: Float, total: float) -> Float:
     """Return the point of {w ≥ 0, Σ w = total} nearest to `values`.
 
     It is (values − λ)₊ with the λ that gives the sum, found by one sort (Duchi et al. 2008).
@@ -54,13 +54,13 @@ def project_simplex(values: Vector, total: float) -> Vector:
     return np.maximum(values - _threshold(values, total), 0.0) if len(values) else values
 
 
-def _threshold(values: Vector, total: float) -> float:
+def _threshold(values: Float, total: float) -> float:
     descending = np.sort(values)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
     return float(excess[np.flatnonzero(descending > excess)[-1]])
 
 
-def best_groups(energy: Vector, groups: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def best_groups(energy: Float, groups: Index, size: int) -> Index:
     """Return the rows of the groups with most energy, at most `size` rows in whole groups.
 
     Groups without energy stay out.
@@ -74,9 +74,7 @@ def best_groups(energy: Vector, groups: NDArray[np.int64], size: int) -> NDArray
     return np.flatnonzero(chosen[groups])
 
 
-def _knapsack(
-    values: Vector, sizes: NDArray[np.int64], capacity: int, cells: int = 5_000_000
-) -> Chosen:
+def _knapsack(values: Float, sizes: Index, capacity: int, cells: int = 5_000_000) -> Chosen:
     """The groups of largest total value whose sizes sum to at most `capacity`."""
     chosen = np.zeros(len(values), dtype=bool)
     useful = np.flatnonzero((values > 0) & (sizes <= capacity))
@@ -104,9 +102,7 @@ def _knapsack(
     return chosen
 
 
-def _fill(
-    chosen: Chosen, kept: NDArray[np.intp], values: Vector, sizes: NDArray[np.int64], capacity: int
-) -> None:
+def _fill(chosen: Chosen, kept: Index, values: Float, sizes: Index, capacity: int) -> None:
     """Take groups by value per row while they fit."""
     for g in kept[np.argsort(-values[kept] / sizes[kept], kind="stable")]:
         if sizes[g] <= capacity:
@@ -115,11 +111,8 @@ def _fill(
 
 
 def project(
-    values: Vector,
-    size: int,
-    weights_sum: float | None = None,
-    groups: NDArray[np.int64] | None = None,
-) -> tuple[NDArray[np.int64], Vector]:
+    values: Float, size: int, weights_sum: float | None = None, groups: Index | None = None
+) -> tuple[Index, Float]:
     """Return Π(values) onto {w ≥ 0, ‖w‖₀ ≤ size}, as (indices, weights).
 
     With `weights_sum` also Σ w = weights_sum; with `groups` (M,), numbers of each row's group from
@@ -158,7 +151,7 @@ class _Relaxed:
 class _Groups:
     """The best whole groups under a sum, by branch and bound."""
 
-    def __init__(self, values: Vector, groups: NDArray[np.int64], size: int, total: float) -> None:
+    def __init__(self, values: Float, groups: Index, size: int, total: float) -> None:
         self._values, self._groups, self._size, self._total = values, groups, size, total
         self._sizes = np.bincount(groups).astype(np.int64)
         self._gain = -np.inf

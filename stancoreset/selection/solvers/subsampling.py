@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers.base import Fit, Problem, register
-from stancoreset.selection.solvers.columns import exact_step
+from stancoreset.selection.solvers.columns import Float, Index, exact_step
 
 
 @register("uniform", honours=("weights_sum",))
@@ -58,9 +57,7 @@ def importance(problem: Problem, *, rescale: bool = False) -> Iterator[Fit]:
         yield _fit(problem, indices, weights, rescale)
 
 
-def _fit(
-    problem: Problem, indices: NDArray[np.intp], weights: NDArray[np.float64], rescale: bool
-) -> Fit:
+def _fit(problem: Problem, indices: Index, weights: Float, rescale: bool) -> Fit:
     approximation = problem.take(indices) @ weights
     if rescale:
         if problem.weights_sum is not None:

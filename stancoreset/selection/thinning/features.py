@@ -24,7 +24,7 @@ counts more than another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -93,82 +93,11 @@ class Standardised:
 
 
 @dataclass(frozen=True)
-class _Moments:
-    """u_d (`second` is None), or the products u_d u_e."""
+class _Block:
+    """`count` functions of u (D, n), the standardised draws at some places: (count, n)."""
 
-    first: NDArray[np.int64]
-    second: NDArray[np.int64] | None = None
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def __call__(self, u: Single, _places: Places) -> Single:
-        values: Single = u[self.first]
-        if self.second is not None:
-            values *= u[self.second]
-        return values
-
-
-@dataclass(frozen=True)
-class _Indicators:
-    """1{u_d ≤ q}."""
-
-    columns: NDArray[np.int64]
-    thresholds: Single
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    def __call__(self, u: Single, _places: Places) -> Single:
-        return (u[self.columns] <= self.thresholds[:, np.newaxis]).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class _Fourier:
-    """√2 cos(ωᵀu + β), with the whitening in ω (m, D)."""
-
-    frequencies: Single
-    phases: Single
-
-    def __len__(self) -> int:
-        return len(self.phases)
-
-    def __call__(self, u: Single, _places: Places) -> Single:
-        angle = self.frequencies @ u
-        angle += self.phases[:, np.newaxis]
-        np.cos(angle, out=angle)
-        angle *= np.float32(np.sqrt(2.0))
-        return angle
-
-
-@dataclass(frozen=True)
-class _Given:
-    """The user's own functions, standardised, and their squares."""
-
-    values: Standardised
-
-    def __len__(self) -> int:
-        return 2 * len(self.values.mean)
-
-    def __call__(self, _u: Single, places: Places) -> Single:
-        z = self.values.at(places).astype(np.float32).T
-        return np.concatenate([z, z * z])
-
-
-@dataclass(frozen=True)
-class _Factor:
-    """Functions whose inner products are a kernel of the user's own, (S, r)."""
-
-    values: Single
-
-    def __len__(self) -> int:
-        return self.values.shape[1]
-
-    def __call__(self, _u: Single, places: Places) -> Single:
-        return self.values[places].T
-
-
-_Block: TypeAlias = "_Moments | _Indicators | _Fourier | _Given | _Factor"
+    count: int
+    values: Callable[[Single, Places], Single]
 
 
 @dataclass(frozen=True)
@@ -179,7 +108,7 @@ class Features:
     blocks: tuple[tuple[_Block, float], ...] = field(repr=False)
 
     def __len__(self) -> int:
-        return 1 + sum(len(block) for block, _ in self.blocks)
+        return 1 + sum(block.count for block, _ in self.blocks)
 
     def at(self, places: Places) -> Single:
         """φ of some draws, (F, n), one column each. The first function is the constant 1."""
@@ -187,8 +116,8 @@ class Features:
         values = np.empty((len(self), u.shape[1]), dtype=np.float32)
         values[0], stop = 1.0, 1
         for block, scale in self.blocks:
-            start, stop = stop, stop + len(block)
-            np.multiply(block(u, places), np.float32(scale), out=values[start:stop])
+            start, stop = stop, stop + block.count
+            np.multiply(block.values(u, places), np.float32(scale), out=values[start:stop])
         return values
 
     @single_threaded  # the products are small, and threads would wait for one another
@@ -226,10 +155,9 @@ def feature_map(
     if "quantiles" in parts:
         blocks.append(_indicators(standard, rng))
     if "kernel" in parts:
-        own = None if gram is None else _Factor(gram.factor())
-        blocks.append(_fourier(standard, rng) if own is None else own)
+        blocks.append(_fourier(standard, rng) if gram is None else _factor(gram))
     if given is not None:
-        blocks.append(_Given(Standardised.of(given, weights)))
+        blocks.append(_given(Standardised.of(given, weights)))
     return Features(standard, tuple(_scaled(blocks, standard, rng)))
 
 
@@ -239,7 +167,7 @@ def _scaled(
     """The blocks that vary, each with the scale that gives all the same spread."""
     places = standard.sample(rng, 4_000)
     u = np.ascontiguousarray(standard.at(places).T, dtype=np.float32)
-    spreads = [float(np.var(block(u, places), axis=1).sum()) for block in blocks]
+    spreads = [float(np.var(block.values(u, places), axis=1).sum()) for block in blocks]
     varying = [
         (block, spread) for block, spread in zip(blocks, spreads, strict=True) if spread > NOISE
     ]
@@ -253,33 +181,63 @@ def _some(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(rng.choice(count, MOST, replace=False)).astype(np.int64)
 
 
-def _moments(standard: Standardised, rng: np.random.Generator) -> Iterator[_Moments]:
+def _moments(standard: Standardised, rng: np.random.Generator) -> Iterator[_Block]:
+    """u_d, u_d² and u_d u_e."""
     some = standard.varying[_some(len(standard.varying), rng)]
-    yield _Moments(some)
-    yield _Moments(some, some)
     first, second = np.triu_indices(len(some), 1)
     pairs = _some(len(first), rng)
-    yield _Moments(some[first[pairs]], some[second[pairs]])
+    one, other = some[first[pairs]], some[second[pairs]]
+    yield _Block(len(some), lambda u, _: u[some])
+    yield _Block(len(some), lambda u, _: u[some] * u[some])
+    yield _Block(len(one), lambda u, _: u[one] * u[other])
 
 
-def _indicators(standard: Standardised, rng: np.random.Generator) -> _Indicators:
+def _indicators(standard: Standardised, rng: np.random.Generator) -> _Block:
+    """1{u_d ≤ q}."""
     cells = _some(len(standard.varying) * len(_LEVELS), rng)
     column, level = np.divmod(cells, len(_LEVELS))
     chosen, within = np.unique(column, return_inverse=True)
     chosen = standard.varying[chosen]
     u = standard.at(standard.sample(rng))[:, chosen]
-    thresholds = np.quantile(u, _LEVELS, axis=0)[level, within]
-    return _Indicators(chosen[within], thresholds.astype(np.float32))
+    found = np.quantile(u, _LEVELS, axis=0)[level, within]
+    columns, thresholds = chosen[within], found.astype(np.float32)[:, np.newaxis]
+    return _Block(len(columns), lambda u, _: (u[columns] <= thresholds).astype(np.float32))
 
 
-def _fourier(standard: Standardised, rng: np.random.Generator) -> _Fourier:
+def _fourier(standard: Standardised, rng: np.random.Generator) -> _Block:
+    """√2 cos(ωᵀu + β), with the whitening in ω (m, D)."""
     whiten = _whitening(standard, rng)
     distances = pdist(standard.at(standard.sample(rng, 1_000)) @ whiten)
     apart = distances[distances > 0]
     length = float(np.median(apart)) if len(apart) else 1.0
-    frequencies = rng.standard_normal((MOST, whiten.shape[1])) @ whiten.T / length
-    phases = rng.uniform(0.0, 2.0 * np.pi, MOST)
-    return _Fourier(frequencies.astype(np.float32), phases.astype(np.float32))
+    wide = rng.standard_normal((MOST, whiten.shape[1])) @ whiten.T / length
+    frequencies = wide.astype(np.float32)
+    phases = rng.uniform(0.0, 2.0 * np.pi, MOST).astype(np.float32)[:, np.newaxis]
+
+    def values(u: Single, _: Places) -> Single:
+        angle = frequencies @ u
+        angle += phases
+        np.cos(angle, out=angle)
+        angle *= np.float32(np.sqrt(2.0))
+        return angle
+
+    return _Block(MOST, values)
+
+
+def _given(own: Standardised) -> _Block:
+    """The user's own functions, standardised, and their squares."""
+
+    def values(_: Single, places: Places) -> Single:
+        z = own.at(places).astype(np.float32).T
+        return np.concatenate([z, z * z])
+
+    return _Block(2 * len(own.mean), values)
+
+
+def _factor(gram: Gram) -> _Block:
+    """Functions whose inner products are a kernel of the user's own."""
+    factor = gram.factor()
+    return _Block(factor.shape[1], lambda _, places: factor[places].T)
 
 
 def _whitening(standard: Standardised, rng: np.random.Generator, most: int = 500) -> Float:

@@ -26,17 +26,9 @@ Kernel: TypeAlias = "ArrayLike | Callable[[Float, Float], ArrayLike]"
 
 @dataclass(frozen=True)
 class Gram:
-    """k(x_i, x_j) of S draws.
+    """k(x_i, x_j) of S draws with weights v: its `diagonal` (S,), and K v, the `mean` (S,).
 
-    Attributes
-    ----------
-    diagonal : ndarray, shape (S,)
-    mean : ndarray, shape (S,)
-        K v, for the draws' weights v.
-    weights : ndarray, shape (S,)
-        v.
-    columns : callable
-        Positions (n,) → K of all draws and these, (S, n).
+    `columns` maps positions (n,) to K of all draws and these, (S, n).
     """
 
     diagonal: Float = field(repr=False)
@@ -45,13 +37,7 @@ class Gram:
     columns: Callable[[NDArray[np.int64]], Float] = field(repr=False)
 
     def factor(self, most: int = 1_000) -> NDArray[np.float32]:
-        """L (S, r), with K ≈ L Lᵀ.
-
-        Raises
-        ------
-        DataError
-            If K is not positive semi-definite.
-        """
+        """L (S, r), with K ≈ L Lᵀ; a DataError if K is not positive semi-definite."""
         left, trace = self.diagonal.copy(), float(self.diagonal.sum())
         found = np.zeros((len(left), min(most, len(left))))
         for rank in range(found.shape[1]):
@@ -90,10 +76,8 @@ class Gram:
 def gram_of(kernel: Any, draws: Float, weights: Float, most: int = 20_000) -> Gram:
     """Check a kernel at draws (S, D) with weights (S,).
 
-    Raises
-    ------
-    DataError
-        If it is neither a symmetric matrix (S, S) nor a function that gives one, or not finite.
+    A DataError is raised if it is neither a symmetric matrix (S, S) nor a function that gives one,
+    or not finite.
     """
     count = len(draws)
     if callable(kernel):

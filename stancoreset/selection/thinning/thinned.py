@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,31 +24,26 @@ from stancoreset.checks import (
 )
 from stancoreset.engines import Chain, write_chain
 from stancoreset.errors import DataError, OptionError
-from stancoreset.policy import DEFAULT
 from stancoreset.posterior import (
     NamedPosterior,
     arviz,
     common_variables,
     read_posteriors,
     refuse_rejected,
-    systematic_resample,
     taken_draws,
 )
-from stancoreset.selection.solvers import SolverName, SolverResult, check_method, solve
-from stancoreset.selection.thinning.every_set import best_set, few_sets
-from stancoreset.selection.thinning.exchange import exchange
-from stancoreset.selection.thinning.features import PARTS, Features, feature_map
+from stancoreset.selection.solvers import check_method
+from stancoreset.selection.thinning.choice import DISTRIBUTION_IHT, ThinningMethod, choose_draws
+from stancoreset.selection.thinning.features import PARTS, feature_map
 from stancoreset.selection.thinning.judgement import judged
 from stancoreset.selection.thinning.kernels import Kernel, gram_of
-from stancoreset.selection.thinning.thresholding import DISTRIBUTION_IHT, thresholded
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
 Float = NDArray[np.float64]
-#: What `thin` takes as method and as functions, for type checkers.
-ThinningMethod: TypeAlias = SolverName | Literal["distribution_iht"]
+#: What `thin` takes as functions, for type checkers.
 Functions: TypeAlias = "str | ArrayLike | Sequence[Any]"
 
 _DEFAULT = "moments+quantiles+kernel"
@@ -248,7 +243,7 @@ def thin(
             "there is nothing to match: no parameter varies from draw to draw; look at the draws, "
             "or name others in var_names"
         )
-    chosen, error = _chosen(features, size, tol, method, resample, seed)
+    chosen, error = choose_draws(features, size, tol, method, resample, seed)
     return Thinned(
         taken_draws(container, *chosen, {"thinned_from": len(draws)}),
         *chosen,
@@ -257,110 +252,6 @@ def thin(
         method,
         perf_counter() - began,
     )
-
-
-# The choice ---------------------------------------------------------------------------------
-
-
-def _chosen(
-    features: Features,
-    size: int | None,
-    tol: float | None,
-    method: ThinningMethod,
-    resample: bool | int,
-    seed: int,
-) -> tuple[tuple[NDArray[np.int64], Float], float]:
-    """Positions, weights and error of the draws."""
-    weights = features.standard.weights
-    possible = np.flatnonzero(weights)
-    if size is not None and size >= len(possible) and resample is False:
-        return (possible, weights[possible]), 0.0
-    target = features.expectation()
-    candidates = _candidates(weights, possible, len(features), seed)
-    phi = features.at(candidates)
-    if size is not None and tol is None and few_sets(len(candidates), size):
-        places, w = best_set(phi, target, min(size, len(candidates)))
-    else:
-        found = _solved(phi, target, size, tol, method, seed)
-        places, w = found.indices, found.weights / found.weights.sum()
-    if resample is not False:
-        count = (size or len(places)) if resample is True else int(resample)
-        places = exchange(phi, target, places[systematic_resample(w, count)])
-        w = np.full(count, 1.0 / count)
-    error = float(np.linalg.norm(phi[:, places].astype(np.float64) @ w - target))
-    return (candidates[places], w), error
-
-
-def _candidates(
-    weights: Float,
-    possible: NDArray[np.intp],
-    functions: int,
-    seed: int,
-    numbers: int = DEFAULT.values_in_memory,
-) -> NDArray[np.int64]:
-    """Draws of positive weight: all, or as many as Φ has room for."""
-    room = max(1, numbers // functions)
-    if len(possible) <= room:
-        return possible.astype(np.int64)
-    start = np.random.default_rng(seed).uniform()
-    points = (np.arange(room) + start) / room
-    return np.unique(np.minimum(np.searchsorted(np.cumsum(weights), points), possible[-1]))
-
-
-def _solved(
-    phi: NDArray[np.float32],
-    target: Float,
-    size: int | None,
-    tol: float | None,
-    method: ThinningMethod,
-    seed: int,
-    most: int = 1_000,
-) -> SolverResult:
-    """Solve for the size, or for the first of increasing sizes that meets the tolerance."""
-    scale = float(np.linalg.norm(target))
-    largest = min(phi.shape[1], most if size is None else size)
-    goal = 1e-7 if tol is None else tol / scale
-    path = _sizes(largest) if tol is not None else [largest]
-    tried: Iterable[SolverResult]
-    if method == DISTRIBUTION_IHT:
-        tried = (thresholded(phi, target, count) for count in path)
-    else:
-        reweight = method != "pursuit"
-        tried = solve(
-            phi,
-            target,
-            largest,
-            method,
-            seed,
-            tol=goal,
-            path=path,
-            weights_sum=1.0,
-            reweight=reweight,
-        ).path
-    for found in tried:
-        if found.relative_error <= goal:
-            return found
-    if size is None and largest < phi.shape[1]:
-        raise OptionError(
-            f"tol is {tol:g}, but {largest} draws have an error of "
-            f"{found.relative_error * scale:.2g}; give a larger tol, or a size"
-        )
-    return found
-
-
-def _sizes(largest: int) -> list[int]:
-    """Sizes that rise by a quarter: 4, 5, 6, 8, 10, …
-
-    >>> _sizes(20)
-    [4, 5, 7, 9, 12, 15, 19, 20]
-    """
-    sizes = [min(4, largest)]
-    while sizes[-1] < largest:
-        sizes.append(min(largest, sizes[-1] + max(1, -(-sizes[-1] // 4))))
-    return sizes
-
-
-# What is given ------------------------------------------------------------------------------
 
 
 def _check_options(size: Any, tol: Any, resample: Any, seed: Any) -> None:
