@@ -20,8 +20,7 @@ from seeds import reseeded
 from tiers import some
 
 import stancoreset as sc
-from stancoreset.cli.commands import HANDLERS, main
-from stancoreset.cli.parser import make_parser
+from stancoreset.cli.commands import main, make_parser
 from stancoreset.cli.plot import KINDS, covariates, plot_run
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior import arviz as arviz_compat
@@ -116,7 +115,7 @@ def test_a_forest_has_the_scale_that_is_asked_for(run, tmp_path, monkeypatch):
 
 
 def test_the_command_line_lists_every_kind():
-    commands = make_parser(HANDLERS)._subparsers._group_actions[0].choices
+    commands = make_parser()._subparsers._group_actions[0].choices
     option = next(a for a in commands["plot"]._actions if a.dest == "kind")
     assert set(option.choices) == set(KINDS)
 
