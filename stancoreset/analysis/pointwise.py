@@ -69,7 +69,14 @@ def with_log_likelihood(
     _rows_in_memory(session, checked, "the log likelihood")
     observed = outcomes(original, session.program.rows)
     container = _container(posterior)
-    checked = _repeated(session, checked, container, weights, "the log likelihood", observed)
+    found = _row_weights(session, original, checked, container, weights, "the log likelihood")
+    if found.kind == "sampling":
+        raise OptionError(
+            "weights='sampling': ArviZ has no place for weights of rows; "
+            "model.loo(data, fit, weights='sampling') takes them, and "
+            "model.log_likelihood of data without weights has each row's log likelihood"
+        )
+    checked = found.repeated() if found.names else checked
     n_obs = session.program.n_obs(checked)
     container = thinned(container, _draws(draws, n_obs, container))
     drawn = groups_of(container)["posterior"]
@@ -82,24 +89,18 @@ def with_log_likelihood(
     return _with_observed(container, session, checked, observed)
 
 
-def _repeated(
+def _row_weights(
     session: Session,
+    original: StanProgram,
     checked: StanData,
     container: Container,
     weights: str | None,
     what: str,
-    observed: Sequence[str],
-) -> StanData:
-    """Rows as often as they were observed; sampling weights are refused."""
+) -> Any:
+    """The `RowWeights` of the data, by a single draw of each chain."""
     theta, _ = take_spaced_draws(session, checked, thinned(container, 1), None)
-    found = read_row_weights(session, checked, weights, what, theta=theta, outcomes=observed)
-    if found.kind == "sampling":
-        raise OptionError(
-            "weights='sampling': ArviZ has no place for weights of rows; "
-            "model.loo(data, fit, weights='sampling') takes them, and "
-            "model.log_likelihood of data without weights has each row's log likelihood"
-        )
-    return found.repeated() if found.names else checked
+    observed = outcomes(original, session.program.rows)
+    return read_row_weights(session, checked, weights, what, theta=theta, outcomes=observed)
 
 
 def loo(
@@ -199,15 +200,7 @@ def with_replications(
             )
     wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
     container = _container(posterior)
-    theta, _ = take_spaced_draws(session, checked, thinned(container, 1), None)
-    found = read_row_weights(
-        session,
-        checked,
-        weights,
-        "a predictive check",
-        theta=theta,
-        outcomes=outcomes(original, axes),
-    )
+    found = _row_weights(session, original, checked, container, weights, "a predictive check")
     if found.kind == "frequency":
         require_repeatable(original, session.program, wanted)
         checked = found.repeated()
