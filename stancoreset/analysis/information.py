@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.analysis.new_rows import NewRows, limits, read_new_rows
-from stancoreset.analysis.pointwise import quantity_names
+from stancoreset.analysis.pointwise import quantity_names, require_variables_of_rows
 from stancoreset.checks import check_whole
 from stancoreset.engines import BoundModel, Float, StanData
 from stancoreset.errors import (
@@ -434,12 +434,7 @@ def _simulated(
 ) -> tuple[_Scores, str]:
     """Scores with outcomes that the author's program simulates at the draws."""
     program, new = session.program, gradients.new
-    odd = [name for name in asked.replicated if name not in program.rows]
-    if odd:
-        raise OptionError(
-            f"{odd[0]!r} is replicated by {asked.replicated[odd[0]]!r}, but is not a data variable "
-            f"with one entry for each row; those are {', '.join(program.rows)}"
-        )
+    require_variables_of_rows(asked.replicated, program.rows)
     left = [name for name in new.unknown if name not in asked.replicated]
     if left:
         raise OptionError(

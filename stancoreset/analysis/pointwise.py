@@ -192,12 +192,7 @@ def with_replications(
             'generated quantities that replicate them, such as {"y": "y_rep"}'
         )
     axes = session.program.rows
-    for name in replicated:
-        if name not in axes:
-            raise OptionError(
-                f"{name!r} is replicated by {replicated[name]!r}, but is not a data variable with "
-                f"one value per row; those are {', '.join(axes)}"
-            )
+    require_variables_of_rows(replicated, axes)
     wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
     container = _container(posterior)
     found = _row_weights(session, original, checked, container, weights, "a predictive check")
@@ -222,6 +217,16 @@ def with_replications(
         copies[name] = np.moveaxis(value, 2 + axes[name], 2)
     container = _by_row(container, "posterior_predictive", copies, _labels(drawn, n_obs))
     return _with_observed(container, session, checked, tuple(copies))
+
+
+def require_variables_of_rows(replicated: Mapping[str, str], rows: Mapping[str, int]) -> None:
+    """Raise unless all that is replicated are data variables with an entry for each row."""
+    for name, quantity in replicated.items():
+        if name not in rows:
+            raise OptionError(
+                f"{name!r} is replicated by {quantity!r}, but is not a data variable with one "
+                f"entry for each row; those are {', '.join(rows)}"
+            )
 
 
 def _rows_in_memory(session: Session, checked: StanData, what: str) -> int:
