@@ -101,7 +101,10 @@ def atomic_folder(path: Path, needed: str) -> Iterator[Path]:
             temporary.mkdir(parents=True)
             yield temporary
             if path.exists() and not (path / needed).exists():
-                _move_away(path)
+                away = _temporary(path)  # another process may remove it at the same time
+                with suppress(FileNotFoundError):
+                    os.replace(path, away)
+                shutil.rmtree(away, ignore_errors=True)
             with suppress(OSError):  # another process was faster
                 os.replace(temporary, path)
             if not (path / needed).exists():
@@ -125,14 +128,6 @@ def writing(path: str | Path) -> Iterator[None]:
             **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _MAY_WRITE),
         }.get(error.errno or 0, "")
         raise OutputError(f"cannot write {path}: {error.strerror or error}{advice}") from None
-
-
-def _move_away(path: Path) -> None:
-    """Remove a folder atomically; another process may do so at the same time."""
-    away = _temporary(path)
-    with suppress(FileNotFoundError):
-        os.replace(path, away)
-    shutil.rmtree(away, ignore_errors=True)
 
 
 def _temporary(path: Path) -> Path:

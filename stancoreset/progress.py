@@ -67,9 +67,13 @@ class Stages:
     def __call__(self, name: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
         """Time a block; yield a function of the number of steps done since its last call."""
         started = time.perf_counter()
-        bar = self._bar(name, total) if self.show and total else None
+        bar = None
+        if self.show and total:
+            from tqdm.auto import tqdm
+
+            bar = tqdm(total=total, desc=name, leave=False, file=sys.stderr)
         try:
-            yield bar.update if bar is not None else _ignore
+            yield bar.update if bar is not None else lambda _steps: None
         finally:
             if bar is not None:
                 bar.close()
@@ -118,12 +122,6 @@ class Stages:
         left = whole - sum(self.seconds.values())
         self.seconds[REST] = self.seconds.get(REST, 0.0) + max(0.0, left)
 
-    @staticmethod
-    def _bar(name: str, total: int):  # type: ignore[no-untyped-def]
-        from tqdm.auto import tqdm
-
-        return tqdm(total=total, desc=name, leave=False, file=sys.stderr)
-
 
 def process_start() -> float:
     """The value of ``time.perf_counter`` when this process started, or, unless Linux tells, now.
@@ -139,7 +137,3 @@ def process_start() -> float:
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
         return now - max(0.0, age)
     return now
-
-
-def _ignore(_steps: int) -> None:
-    return None

@@ -1048,10 +1048,9 @@ TEXTS = ("", "x", "-1", "0", "1.5", "nan", "inf", "1e400", "9" * 400, "a\0b", "x
 
 @cache
 def parser_of_commands() -> Any:
-    from stancoreset.cli.commands import HANDLERS
-    from stancoreset.cli.parser import make_parser
+    from stancoreset.cli.commands import make_parser
 
-    return make_parser(HANDLERS)
+    return make_parser()
 
 
 def options_of(command: str) -> list[str]:
@@ -1082,7 +1081,7 @@ def test_options_of_the_command_line(
     few = Departures(world["data"], {})
     monkeypatch.setattr("stancoreset.cli.demo.departures", lambda: few)
     parser = parser_of_commands()  # made once for all options
-    monkeypatch.setattr("stancoreset.cli.commands.make_parser", lambda _: parser)
+    monkeypatch.setattr("stancoreset.cli.commands.make_parser", lambda: parser)
     folder = world["folder"]
     run, model, data = (str(folder / name) for name in ("run", "model.stan", "data.json"))
     jobs = tmp_path / "jobs.toml"

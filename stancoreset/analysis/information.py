@@ -23,6 +23,7 @@ generalized linear models, section 6; see `stancoreset.selection.design` for the
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.analysis.new_rows import NewRows, limits, read_new_rows
-from stancoreset.analysis.pointwise import quantity_names
+from stancoreset.analysis.pointwise import quantity_names, require_variables_of_rows
 from stancoreset.checks import check_whole
 from stancoreset.engines import BoundModel, Float, StanData
 from stancoreset.errors import (
@@ -42,7 +43,7 @@ from stancoreset.errors import (
     StancoresetError,
 )
 from stancoreset.limits import BLOCK
-from stancoreset.posterior import arviz, refuse_rejected
+from stancoreset.posterior import arviz, refuse_rejected, scalars
 from stancoreset.program import Data, Session, bind_original, unconstrain_all
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, STEP
 from stancoreset.rows.glm import GlmFisher, GlmKernel, find_glm, seen_by_glm
@@ -279,7 +280,16 @@ def _roots(
     new.require_outcomes(None if kernel is None else kernel.outcome)
     if kernel is not None:
         return _glm_roots(session, new, kernel, psi)
-    return _gradient_roots(session, original, new, theta, psi, asked)
+    found = whitened(psi)
+    at = _evenly(len(psi), asked.draws or (SIMULATED if asked.replicated else DRAWS))
+    gradients = _Gradients(session.likelihood, new, psi[at], found.factor)
+    if asked.replicated:
+        scores, how = _simulated(session, original, gradients, theta[at], asked)
+    elif new.unknown:
+        scores, how = _summed(gradients)
+    else:
+        scores, how = gradients.given, "outcomes as given"
+    return _scored(new, found, scores, len(at), how)
 
 
 def _draws_of(posterior: Any) -> Any:
@@ -317,28 +327,6 @@ def _glm_roots(session: Session, new: NewRows, kernel: GlmKernel, psi: Float) ->
 
 
 # Rows' gradients --------------------------------------------------------------------------
-
-
-def _gradient_roots(
-    session: Session,
-    original: StanProgram,
-    new: NewRows,
-    theta: Float,
-    psi: Float,
-    asked: Asked,
-) -> _Roots:
-    found = whitened(psi)
-    count = asked.draws or (SIMULATED if asked.replicated else DRAWS)
-    at = _evenly(len(psi), count)
-    gradients = _Gradients(session.likelihood, new, psi[at], found.factor)
-    if asked.replicated:
-        scores, how = _simulated(session, original, gradients, theta[at], asked)
-    elif new.unknown:
-        scores, how = _summed(gradients)
-    else:
-        scores, how = gradients.given, "outcomes as given"
-
-    return _scored(new, found, scores, len(at), how)
 
 
 def _evenly(length: int, count: int) -> NDArray[np.int64]:
@@ -446,12 +434,7 @@ def _simulated(
 ) -> tuple[_Scores, str]:
     """Scores with outcomes that the author's program simulates at the draws."""
     program, new = session.program, gradients.new
-    odd = [name for name in asked.replicated if name not in program.rows]
-    if odd:
-        raise OptionError(
-            f"{odd[0]!r} is replicated by {asked.replicated[odd[0]]!r}, but is not a data variable "
-            f"with one entry for each row; those are {', '.join(program.rows)}"
-        )
+    require_variables_of_rows(asked.replicated, program.rows)
     left = [name for name in new.unknown if name not in asked.replicated]
     if left:
         raise OptionError(
@@ -530,50 +513,36 @@ def _counts_from_zero(values: Any) -> bool:
     return any(np.array_equal(own, np.arange(len(own))) for own in labels)
 
 
-def _labelled(dataset: Any, wanted: str) -> str:
-    """``beta.1``, as CmdStan's files name the first element, by the labels of tables."""
-    name, *places = wanted.split(".")
-    if name not in dataset or not places or not all(place.isdecimal() for place in places):
-        return wanted
-    values = dataset[name].transpose("chain", "draw", ...)
-    sizes, at = values.shape[2:], [int(place) - 1 for place in places]
-    if len(at) != len(sizes) or not all(0 <= i < n for i, n in zip(at, sizes, strict=True)):
-        return f"{name}[{', '.join(places)} of CmdStan]"  # which no table has
-    labels = [values[d].to_numpy()[i] for d, i in zip(values.dims[2:], at, strict=True)]
-    return f"{name}[{', '.join(map(str, labels))}]"
-
-
 def _elements(dataset: Any, wanted: str) -> Iterator[tuple[str, Float]]:
     """The elements of a variable, or the one that ``beta[age]`` names, as tables name them.
 
     ``beta.1`` is the first element, as CmdStan's files name it.
     """
-    given, wanted = wanted, _labelled(dataset, wanted)
-    name, _, rest = wanted.partition("[")
-    if name in dataset:
-        values = dataset[name].transpose("chain", "draw", ...)
-        labels = [values[dim].to_numpy() for dim in values.dims[2:]]
-        flat = values.to_numpy().reshape(-1, *values.shape[2:])
-        found = {
-            f"{name}[{', '.join(str(la[i]) for la, i in zip(labels, place, strict=True))}]"
-            if place
-            else name: flat[(slice(None), *place)].astype(np.float64)
-            for place in np.ndindex(values.shape[2:])
-        }
-        if not rest:
-            yield from found.items()
-            return
-        if wanted in found:
-            yield wanted, found[wanted]
-            return
-        hint = ""
-        if _counts_from_zero(values):
-            hint = f"; these count from zero, Stan's {name}[1] is {next(iter(found))} or {name}.1"
+    numbered = re.fullmatch(r"(.+?)(\.\d+)+", wanted)
+    name = wanted.partition("[")[0]
+    if numbered is not None and numbered[1] in dataset:
+        name = numbered[1]
+    if name not in dataset:
         raise OptionError(
-            f"target is {given!r}, and the posterior's {name} has {arviz.listing(list(found))}"
-            + hint
+            f"target is {wanted!r}, which the posterior lacks; it has "
+            f"{arviz.listing(map(str, dataset))} (model.generate_quantities adds larger ones)"
         )
+    found = {label: draws.ravel() for label, draws in scalars(dataset, [name]).items()}
+    if wanted == name:
+        yield from found.items()
+        return
+    places = np.ndindex(dataset[name].shape[2:])
+    labels = {
+        ".".join([name, *(str(i + 1) for i in place)]): label
+        for place, label in zip(places, found, strict=True)
+    }
+    label = labels.get(wanted, wanted)
+    if label in found:
+        yield label, found[label]
+        return
+    hint = ""
+    if _counts_from_zero(dataset[name]):
+        hint = f"; these count from zero, Stan's {name}[1] is {next(iter(found))} or {name}.1"
     raise OptionError(
-        f"target is {wanted!r}, which the posterior lacks; it has "
-        f"{arviz.listing(map(str, dataset))} (model.generate_quantities adds larger ones)"
+        f"target is {wanted!r}, and the posterior's {name} has {arviz.listing(list(found))}{hint}"
     )

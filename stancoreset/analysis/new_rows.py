@@ -84,16 +84,12 @@ def read_new_rows(
     original: StanProgram,
     rows: Data,
     fit: CoresetFit | None,
-    named: Iterable[str] = (),
+    named: Iterable[str],
 ) -> NewRows:
     """Read rows for the program of a session; `original` is the author's, which names outcomes.
 
-    Others that are `named` are outcomes, too.
-
-    Raises
-    ------
-    DataError
-        If predictors are missing, or data have the wrong type or shape.
+    Others that are `named` are outcomes, too. A `DataError` is raised if predictors are missing, or
+    data have the wrong type or shape.
     """
     program = session.program
     known = {} if fit is None else _coreset_rows(program, fit)
@@ -197,7 +193,7 @@ def _stand_in(program: WeightedProgram, name: str, count: int, known: StanData) 
     if name in known:
         value = np.asarray(known[name])
         return value.take(np.arange(count) % value.shape[axis], axis=axis)
-    declared = next(d for d in program.program.data if d.name == name)
+    declared = _declared(program, name)
     if not _is_single(program, name):
         raise DataError(
             f"the rows lack the outcome {name!r}, which is {declared.type.base} of "
@@ -207,9 +203,14 @@ def _stand_in(program: WeightedProgram, name: str, count: int, known: StanData) 
     return np.full(count, _valid(declared, known))
 
 
+def _declared(program: WeightedProgram, name: str) -> Any:
+    """The declaration of a data variable."""
+    return next(d for d in program.program.data if d.name == name)
+
+
 def _is_single(program: WeightedProgram, name: str) -> bool:
     """Whether a variable is one number for each row."""
-    declared = next(d for d in program.program.data if d.name == name)
+    declared = _declared(program, name)
     return len(declared.size.dims) == 1 and declared.type.base in ("int", "real", "vector")
 
 
@@ -250,12 +251,11 @@ def _filled(table: Any, raw: Mapping[str, Any]) -> Any:
 def limits(new: NewRows, name: str) -> tuple[int, int] | None:
     """Smallest and largest value of an integer with one value a row, if both are declared."""
     program, data = new.program, new.some
-    own = next(d for d in program.program.data if d.name == name)
-    declared, axes = (new.tables[name], 2) if name in new.tables else (own, 1)
+    table = new.tables.get(name)
+    declared, axes = (_declared(program, name), 1) if table is None else (table, 2)
     bounds, scope = declared.constraint, Scope(data, program.program.tree.transformed_data)
-    if declared.type.base != "int" or len(declared.size.dims) > axes or bounds.kind != "bounds":
-        return None
-    if bounds.lower is None or bounds.upper is None:
+    bounded = bounds.kind == "bounds" and None not in (bounds.lower, bounds.upper)
+    if declared.type.base != "int" or len(declared.size.dims) > axes or not bounded:
         return None
     lower, upper = evaluate_int(scope, bounds.lower), evaluate_int(scope, bounds.upper)
     return None if lower is None or upper is None else (lower, upper)

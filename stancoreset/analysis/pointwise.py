@@ -69,7 +69,14 @@ def with_log_likelihood(
     _rows_in_memory(session, checked, "the log likelihood")
     observed = outcomes(original, session.program.rows)
     container = _container(posterior)
-    checked = _repeated(session, checked, container, weights, "the log likelihood", observed)
+    found = _row_weights(session, original, checked, container, weights, "the log likelihood")
+    if found.kind == "sampling":
+        raise OptionError(
+            "weights='sampling': ArviZ has no place for weights of rows; "
+            "model.loo(data, fit, weights='sampling') takes them, and "
+            "model.log_likelihood of data without weights has each row's log likelihood"
+        )
+    checked = found.repeated() if found.names else checked
     n_obs = session.program.n_obs(checked)
     container = thinned(container, _draws(draws, n_obs, container))
     drawn = groups_of(container)["posterior"]
@@ -82,24 +89,18 @@ def with_log_likelihood(
     return _with_observed(container, session, checked, observed)
 
 
-def _repeated(
+def _row_weights(
     session: Session,
+    original: StanProgram,
     checked: StanData,
     container: Container,
     weights: str | None,
     what: str,
-    observed: Sequence[str],
-) -> StanData:
-    """Rows as often as they were observed; sampling weights are refused."""
+) -> Any:
+    """The `RowWeights` of the data, by a single draw of each chain."""
     theta, _ = take_spaced_draws(session, checked, thinned(container, 1), None)
-    found = read_row_weights(session, checked, weights, what, theta=theta, outcomes=observed)
-    if found.kind == "sampling":
-        raise OptionError(
-            "weights='sampling': ArviZ has no place for weights of rows; "
-            "model.loo(data, fit, weights='sampling') takes them, and "
-            "model.log_likelihood of data without weights has each row's log likelihood"
-        )
-    return found.repeated() if found.names else checked
+    observed = outcomes(original, session.program.rows)
+    return read_row_weights(session, checked, weights, what, theta=theta, outcomes=observed)
 
 
 def loo(
@@ -191,23 +192,10 @@ def with_replications(
             'generated quantities that replicate them, such as {"y": "y_rep"}'
         )
     axes = session.program.rows
-    for name in replicated:
-        if name not in axes:
-            raise OptionError(
-                f"{name!r} is replicated by {replicated[name]!r}, but is not a data variable with "
-                f"one value per row; those are {', '.join(axes)}"
-            )
+    require_variables_of_rows(replicated, axes)
     wanted = quantity_names(original, list(dict.fromkeys(replicated.values())))
     container = _container(posterior)
-    theta, _ = take_spaced_draws(session, checked, thinned(container, 1), None)
-    found = read_row_weights(
-        session,
-        checked,
-        weights,
-        "a predictive check",
-        theta=theta,
-        outcomes=outcomes(original, axes),
-    )
+    found = _row_weights(session, original, checked, container, weights, "a predictive check")
     if found.kind == "frequency":
         require_repeatable(original, session.program, wanted)
         checked = found.repeated()
@@ -229,6 +217,16 @@ def with_replications(
         copies[name] = np.moveaxis(value, 2 + axes[name], 2)
     container = _by_row(container, "posterior_predictive", copies, _labels(drawn, n_obs))
     return _with_observed(container, session, checked, tuple(copies))
+
+
+def require_variables_of_rows(replicated: Mapping[str, str], rows: Mapping[str, int]) -> None:
+    """Raise unless all that is replicated are data variables with an entry for each row."""
+    for name, quantity in replicated.items():
+        if name not in rows:
+            raise OptionError(
+                f"{name!r} is replicated by {quantity!r}, but is not a data variable with one "
+                f"entry for each row; those are {', '.join(rows)}"
+            )
 
 
 def _rows_in_memory(session: Session, checked: StanData, what: str) -> int:

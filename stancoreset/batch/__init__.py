@@ -6,7 +6,7 @@ May import model and the rooms below it. Hands out `run_batch`, and the command 
 from __future__ import annotations
 
 from stancoreset.batch.live import Live
-from stancoreset.batch.run import run_and_tell, run_batch
+from stancoreset.batch.run import UnwrittenSummary, run_batch
 from stancoreset.batch.summary import told_errors
 
-__all__ = ["Live", "run_and_tell", "run_batch", "told_errors"]
+__all__ = ["Live", "UnwrittenSummary", "run_batch", "told_errors"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -94,17 +94,9 @@ class Job:
 
     def describe(self) -> dict[str, Any]:
         """Plain values for a worker process."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "model": self.model,
-            "data": self.data,
-            "columns": self.columns,
-            "engine": self.engine,
-            "obs": self.obs,
-            "settings": dict(self.settings),
-            "thinned": self.thinned,
-        }
+        left = ("full", "limits")
+        told = {m.name: getattr(self, m.name) for m in fields(self) if m.name not in left}
+        return {**told, "settings": dict(self.settings)}
 
 
 def default_settings() -> dict[str, Any]:

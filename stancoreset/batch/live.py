@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
 from typing import TextIO
 
 from stancoreset.batch.pool import Event
-
-
-@dataclass
-class _Running:
-    since: float
-    stage: str = "starting"
 
 
 class Live:
@@ -23,7 +16,7 @@ class Live:
         self._stream, self._every = stream, every
         self._table = stream.isatty()
         self._total = 0
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, tuple[float, str]] = {}  # since when, and the stage
         self._done = self._failed = self._drawn = 0
         self._last = 0.0
 
@@ -34,9 +27,9 @@ class Live:
         if event.job is not None:
             name = event.job.name
             if event.kind == "start":
-                self._running[name] = _Running(time.monotonic())
+                self._running[name] = (time.monotonic(), "starting")
             elif event.kind == "begin" and name in self._running:
-                self._running[name].stage = event.stage
+                self._running[name] = (self._running[name][0], event.stage)
             elif event.kind in ("done", "failed"):
                 self._running.pop(name, None)
                 self._ended(event, name)
@@ -63,8 +56,8 @@ class Live:
         self._last = now = time.monotonic()
         width = shutil.get_terminal_size().columns - 1
         lines = [
-            f"  {run.stage:<16} {now - run.since:8.1f} s  {name}"
-            for name, run in self._running.items()
+            f"  {stage:<16} {now - since:8.1f} s  {name}"
+            for name, (since, stage) in self._running.items()
         ]
         waiting = self._total - self._done - self._failed - len(self._running)
         lines.append(f"  {self._done} done, {self._failed} failed, {waiting} waiting")

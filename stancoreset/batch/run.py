@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class UnwrittenSummary(OutputError):
+    """The jobs have run, but their `table` could not be written."""
+
+    def __init__(self, error: OutputError, table: pd.DataFrame) -> None:
+        super().__init__(*error.args)
+        self.table = table
+
+
 def run_batch(
     spec: str | Path | Mapping[str, Any],
     work_dir: str | Path,
@@ -81,25 +89,6 @@ def run_batch(
     >>> table = sc.run_batch(spec, "work", jobs=2)              # doctest: +SKIP
     >>> table[["verdict", "efficiency", "seconds"]]             # doctest: +SKIP
     """
-    table, unwritten = run_and_tell(
-        spec, work_dir, jobs=jobs, resume=resume, retry=retry, dry_run=dry_run, on_event=on_event
-    )
-    if unwritten is not None:
-        raise unwritten
-    return table
-
-
-def run_and_tell(
-    spec: str | Path | Mapping[str, Any],
-    work_dir: str | Path,
-    *,
-    jobs: int,
-    resume: bool,
-    retry: bool,
-    dry_run: bool,
-    on_event: Callable[[Event], object] | None,
-) -> tuple[pd.DataFrame, OutputError | None]:
-    """Return the table of `run_batch`, and the reason if it could not be written."""
     check_whole("jobs", jobs, 1)
     for name, value in (("resume", resume), ("retry", retry), ("dry_run", dry_run)):
         check_flag(name, value)
@@ -110,8 +99,8 @@ def run_and_tell(
     folder = WorkFolder(place, resume=resume or retry or dry_run)
     if dry_run:
         folder.check()
-        return planned(found, folder, retry), None
-    unwritten = None
+        return planned(found, folder, retry)
+    unwritten: OutputError | None = None
     with folder:
         skipped = {"done"} if retry else {"done", *ENDED}
         todo = [job for job in found if folder.state(job) not in skipped]
@@ -124,4 +113,6 @@ def run_and_tell(
                 write_summary(table, folder.path)
             except OutputError as error:
                 unwritten = error
-    return table, unwritten
+    if unwritten is not None:
+        raise UnwrittenSummary(unwritten, table)
+    return table

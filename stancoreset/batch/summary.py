@@ -143,8 +143,10 @@ def _against(fit: Path, full: Path, seconds: float) -> dict[str, Any]:
 
 def write_summary(table: pd.DataFrame, folder: Path) -> None:
     """Write ``summary.csv`` with all columns, ``summary.md`` with the main ones."""
+    whole = [c for c in _COUNTS if c in table.columns and table[c].dtype.kind == "f"]
+    counted = table.astype(dict.fromkeys(whole, "Int64"))  # also where some are missing
     with atomic_path(folder / "summary.csv") as temporary:
-        _counted(table).to_csv(temporary)
+        counted.to_csv(temporary)
     write_text(folder / "summary.md", _markdown(table))
 
 
@@ -155,12 +157,6 @@ def told_errors(table: pd.DataFrame) -> dict[str, str]:
         str(name): error if state == "failed" else f"{state}: {error}"
         for name, state, error in zip(found.index, found["state"], found["error"], strict=True)
     }
-
-
-def _counted(table: pd.DataFrame) -> pd.DataFrame:
-    """Convert counts to whole numbers, also if some are missing."""
-    whole = [c for c in _COUNTS if c in table.columns and table[c].dtype.kind == "f"]
-    return table.astype(dict.fromkeys(whole, "Int64"))
 
 
 def _markdown(table: pd.DataFrame) -> str:

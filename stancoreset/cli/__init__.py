@@ -7,7 +7,7 @@ program needs to behave as it does: `run_command` and `Speaker`.
 from __future__ import annotations
 
 from stancoreset.cli.commands import main
+from stancoreset.cli.fitting import Speaker
 from stancoreset.cli.running import run_command
-from stancoreset.cli.speaker import Speaker
 
 __all__ = ["Speaker", "main", "run_command"]

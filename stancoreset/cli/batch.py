@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stancoreset.cli.options import Commands
+from stancoreset.cli.fitting import Speaker
+from stancoreset.cli.options import Commands, add_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +53,10 @@ A batch may be killed at any moment: --resume continues it and repeats no finish
 
 def add_arguments(commands: Commands) -> None:
     """Add the command ``batch``."""
-    parser = commands.add(
+    parser = add_command(
+        commands,
         "batch",
+        batch,
         help="run many fits from one file, resumable",
         description="Run the jobs of a TOML file, each in its own folder.\n"
         "Exit code 0: all jobs are done, whatever their verdicts; 1: some failed; 2: bad input, "
@@ -81,10 +84,11 @@ def add_arguments(commands: Commands) -> None:
     add("--json", action="store_true", help="print the summary as JSON")
 
 
-def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
+def batch(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    from stancoreset.batch import Live, run_and_tell, run_batch, told_errors
+    from stancoreset.batch import Live, UnwrittenSummary, run_batch, told_errors
 
+    say = Speaker(args)
     if args.out is None:
         file = Path(args.file)
         args.out = str(file.with_suffix("") if file.name else file)
@@ -94,11 +98,11 @@ def batch(args: argparse.Namespace, say: Callable[[str], object]) -> int:
         _say_table(table.fillna(""), args, say)
         return 0
     stream = None if args.quiet else (sys.stderr if args.json else sys.stdout)
-    live = None if stream is None else Live(stream)
+    live, unwritten = None if stream is None else Live(stream), None
     try:
-        table, unwritten = run_and_tell(
-            args.file, args.out, dry_run=False, on_event=live, **options
-        )
+        table = run_batch(args.file, args.out, on_event=live, **options)
+    except UnwrittenSummary as failed:
+        table, unwritten = failed.table, failed
     finally:
         if live is not None:
             live.close()

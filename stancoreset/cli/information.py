@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from stancoreset.cli.options import Commands
+from stancoreset.cli.fitting import Speaker
+from stancoreset.cli.options import Commands, add_command
 from stancoreset.errors import OptionError
 from stancoreset.files import writing
 from stancoreset.stan.data import READABLE
@@ -19,30 +20,33 @@ if TYPE_CHECKING:
 
 def add_arguments(commands: Commands) -> None:
     """Add the command ``information``."""
-    found = commands.add(
+    found = add_command(
+        commands,
         "information",
+        information,
         help="score rows by what they would add to a fit, or choose the best",
         description="Score every row by its expected information: the decrease of the posterior's "
         "entropy, in nats, if the row is observed. With --size, choose the rows that are most "
         "informative together. Outcomes may be missing: the scores tell which rows to label, "
         "measure or keep.",
     )
-    found.add_argument("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
-    found.add_argument(
+    add = found.add_argument
+    add("run_dir", metavar="RUN_DIR", help="folder of a finished fit")
+    add(
         "rows",
         nargs="*",
         metavar="ROWS",
         help=f"{READABLE}; if several files have a variable, the last one is used. Default: the "
         "rows of the run's coreset, with their weights",
     )
-    found.add_argument(
+    add(
         "--columns",
         metavar="FILE",
         help="TOML or JSON that maps columns of ROWS to Stan variables, as for fit; the rows need "
         "not fit in memory",
     )
-    found.add_argument("--size", type=int, metavar="K", help="number of rows to choose")
-    found.add_argument(
+    add("--size", type=int, metavar="K", help="number of rows to choose")
+    add(
         "--target",
         nargs="+",
         metavar="NAME",
@@ -50,30 +54,28 @@ def add_arguments(commands: Commands) -> None:
         "beta, or an element by its label, beta[age]; without labels, elements are counted from 0 "
         "in brackets, beta[0], or from 1 after a dot, beta.1, as in CmdStan's files",
     )
-    found.add_argument(
-        "--repeat", action="store_true", help="a row may be chosen more than once (experiments)"
-    )
-    found.add_argument(
+    add("--repeat", action="store_true", help="a row may be chosen more than once (experiments)")
+    add(
         "--replicated",
         nargs="+",
         default=[],
         metavar="Y=Y_REP",
         help="unknown outcomes and the generated quantities that simulate them",
     )
-    found.add_argument(
+    add(
         "--draws",
         type=int,
         help="number of draws at which log likelihoods are differentiated, if the program is no "
         "generalised linear model",
     )
-    found.add_argument("--seed", type=int, default=0)
-    found.add_argument("--out", metavar="FILE", help="CSV file for rows (from 0) and gains")
-    found.add_argument("--json", action="store_true", help="print the table as JSON")
-    found.add_argument("--quiet", action="store_true", help="print nothing but errors and --json")
+    add("--seed", type=int, default=0)
+    add("--out", metavar="FILE", help="CSV file for rows (from 0) and gains")
+    add("--json", action="store_true", help="print the table as JSON")
+    add("--quiet", action="store_true", help="print nothing but errors and --json")
 
 
-def information(args: argparse.Namespace, say: Callable[[str], None], printed: int = 20) -> int:
-    """Score or choose rows, say the best `printed`; return the exit code."""
+def information(args: argparse.Namespace) -> int:
+    """Score or choose rows, say the best of them; return the exit code."""
     from stancoreset.checks import check_path
     from stancoreset.runs import load_fit
 
@@ -92,6 +94,7 @@ def information(args: argparse.Namespace, say: Callable[[str], None], printed: i
             table.to_csv(out, index=False)
     if args.json:
         print(table.to_json(orient="records"))
+    say, printed = Speaker(args), 20
     best = table if args.size is not None else table.nlargest(printed, "gain")
     say(f"{found}\nby {found.likelihood}\n")
     say(best.head(printed).to_string(index=False, float_format=lambda v: f"{v:.4g}"))

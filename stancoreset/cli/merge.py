@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from stancoreset.cli.options import Commands, add_merge_options, asked
+from stancoreset.cli.fitting import Fitting
+from stancoreset.cli.options import Commands, add_command, add_fit_options, asked
 from stancoreset.errors import OptionError
-
-if TYPE_CHECKING:
-    from stancoreset.progress import Stages
-    from stancoreset.runs import CoresetFit
 
 _EPILOG = """\
 example with daily data:
@@ -32,36 +27,35 @@ quoted pattern.
 
 def add_arguments(commands: Commands) -> None:
     """Add the command ``merge``."""
-    parser = commands.add(
+    parser = add_command(
+        commands,
         "merge",
+        merge,
         help="merge the coresets of runs on parts of the data",
         description="Join the coresets of runs on parts of the data, select rows again, run NUTS, "
         "and certify the result.\nExit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
     )
-    parser.add_argument("model", metavar="MODEL.stan", help="the Stan program of the runs")
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of finished runs")
-    parser.add_argument("--data", nargs="+", metavar="DATA", help="data of the runs, in order")
-    parser.add_argument(
+    add = parser.add_argument
+    add("model", metavar="MODEL.stan", help="the Stan program of the runs")
+    add("runs", nargs="+", metavar="RUN", help="folders of finished runs")
+    add("--data", nargs="+", metavar="DATA", help="data of the runs, in order")
+    add(
         "--columns",
         metavar="FILE",
         help="TOML or JSON that maps columns of DATA to Stan variables, as in stancoreset fit",
     )
-    parser.add_argument("--obs", help="data integer that counts observations, if ambiguous")
-    add_merge_options(parser)
+    add("--obs", help="data integer that counts observations, if ambiguous")
+    add_fit_options(parser, merge=True)
 
 
-def merge(
-    args: argparse.Namespace,
-    say: Any,
-    stages: Stages,
-    finish: Callable[[CoresetFit, dict[str, Any]], object],
-) -> int:
+def merge(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     from stancoreset.model import CoresetModel
     from stancoreset.rows.tables import described
     from stancoreset.runs import load_fit
 
+    fitting = Fitting(args)
     data = args.data or ["-"] * len(args.runs)
     if len(data) != len(args.runs):
         raise OptionError(
@@ -75,7 +69,7 @@ def merge(
                 f"run {args.runs[number]} is given twice: its data would count twice; name every "
                 "run once"
             )
-    with stages("read runs"):
+    with fitting.stages("read runs"):
         fits = [load_fit(run) for run in args.runs]
     for run, fit, file in zip(args.runs, fits, data, strict=True):
         if file == "-" and fit.data is None:
@@ -87,11 +81,10 @@ def merge(
         fit if file == "-" else (described(file, args.columns), fit)
         for fit, file in zip(fits, data, strict=True)
     ]
-    with stages("read program"):
+    with fitting.stages("read program"):
         model = CoresetModel(args.model, engine=args.engine, obs=args.obs)
     with model:
-        say(f"Engine: {model.engine.version}")
-        fit = model.merge(parts, stages=stages, **asked(args))
-    say(f"\nCertified against {fit.provenance['certified_against']}")
-    finish(fit, fit.posteriors)
-    return 3 if fit.certificate.verdict == "rejected" else 0
+        fitting.say(f"Engine: {model.engine.version}")
+        fit = model.merge(parts, stages=fitting.stages, **asked(args))
+    fitting.say(f"\nCertified against {fit.provenance['certified_against']}")
+    return fitting.finish(fit, fit.posteriors)

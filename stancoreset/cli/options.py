@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import Field
 from typing import Any, Never, TypeAlias
 
 from stancoreset.engines import ENGINES
@@ -12,6 +12,12 @@ from stancoreset.fit import AUTO, KERNEL, MERGE_SIZE, fit_options, merge_options
 
 # Options that a command line cannot hold, or that it decides itself.
 _PYTHON_ONLY = ("coords", "dims", "show_console", "refresh")
+#: Help of the option --obs.
+OBS_HELP = (
+    "the data integer that counts observations, needed if it is ambiguous; two integers "
+    '("N_y1, N_y2") for outcomes observed on different rows; "cells" if each cell of a table is an '
+    'observation; "segments" if each segment of the data is one'
+)
 _METAVARS = {
     "size": "K",
     "seed": "SEED",
@@ -25,69 +31,51 @@ _METAVARS = {
 }
 
 
-#: What runs a command, from its arguments to its exit code.
-Handler: TypeAlias = Callable[[argparse.Namespace], int]
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
-@dataclass(frozen=True)
-class Commands:
-    """The commands of a parser, and their handlers by name."""
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    description: str | None = None,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command, whose text stays as it is written if it has an epilog.
 
-    parsers: argparse._SubParsersAction[argparse.ArgumentParser]
-    handlers: Mapping[str, Handler]
-
-    def add(
-        self, name: str, *, help: str, description: str | None = None, epilog: str | None = None
-    ) -> argparse.ArgumentParser:
-        """Add a command, whose text stays as it is written if it has an epilog."""
-        raw = argparse.RawDescriptionHelpFormatter
-        kind = raw if epilog else argparse.HelpFormatter
-        parser = self.parsers.add_parser(
-            name, help=help, description=description, epilog=epilog, formatter_class=kind
-        )
-        parser.set_defaults(run=self.handlers[name])
-        return parser
-
-
-def _size(text: str) -> int | str:
-    return text if text == AUTO else int(text)
-
-
-def _seed(text: str) -> int | None:
-    return None if text == "random" else int(text)
-
-
-def _candidates(text: str) -> int | str:
-    return text if text == KERNEL else int(text)
-
-
-def _whole(text: str) -> int:
-    return int(text)
-
-
-def _number(text: str) -> float:
-    return float(text)
-
-
-# The types that argparse names in errors.
-_whole.__name__ = "whole number"
-_number.__name__ = "number"
-_size.__name__ = "whole number or auto"
-_candidates.__name__ = "whole number or kernel"
-_seed.__name__ = "whole number or random"
-
-
-def add_fit_options(parser: argparse.ArgumentParser, *, out: str | None = None) -> None:
-    """Add the options of `CoresetModel.fit`, and options for the output.
-
-    `out` is the default folder; without it the user must name one.
+    `run` takes the parsed arguments and returns the exit code.
     """
-    _add_all(parser, fit_options(), {}, out)
+    kind = argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter
+    parser = commands.add_parser(
+        name, help=help, description=description, epilog=epilog, formatter_class=kind
+    )
+    parser.set_defaults(run=run)
+    return parser
 
 
-def add_merge_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `CoresetModel.merge`, and options for the output."""
-    _add_all(parser, merge_options(), {"size": MERGE_SIZE}, None)
+def _named(kind: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A function that converts a text, with the name that argparse gives its type in errors."""
+
+    def convert(text: str) -> Any:
+        return read(text)
+
+    convert.__name__ = kind
+    return convert
+
+
+def _whole_or(word: str, value: Any) -> Callable[[str], Any]:
+    """Convert a text to a whole number, or a word to a value."""
+    return _named(f"whole number or {word}", lambda text: value if text == word else int(text))
+
+
+_WHOLE, _NUMBER = _named("whole number", int), _named("number", float)
+_KINDS = {
+    "size": _whole_or(AUTO, AUTO),
+    "seed": _whole_or("random", None),
+    "candidates": _whole_or(KERNEL, KERNEL),
+}
 
 
 def asked(args: argparse.Namespace) -> dict[str, Any]:
@@ -102,12 +90,15 @@ def asked(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _add_all(
-    parser: argparse.ArgumentParser,
-    options: Mapping[str, Field[Any]],
-    defaults: Mapping[str, Any],
-    out: str | None,
+def add_fit_options(
+    parser: argparse.ArgumentParser, *, out: str | None = None, merge: bool = False
 ) -> None:
+    """Add the options of `CoresetModel.fit`, or of its `merge`, and options for the output.
+
+    `out` is the default folder; without it the user must name one.
+    """
+    options = merge_options() if merge else fit_options()
+    defaults = {"size": MERGE_SIZE} if merge else {}
     add = parser.add_argument
     about = "folder for the results"
     add("--out", "--output-dir", default=out, required=out is None, metavar="DIR", help=about)
@@ -147,11 +138,9 @@ def _add(parser: argparse.ArgumentParser, option: Field[Any], default: Any) -> N
 
 def _kind(option: Field[Any]) -> Any:
     """Return the function that converts a text to the option's value."""
-    named = {"size": _size, "seed": _seed, "candidates": _candidates}
-    if option.name in named:
-        return named[option.name]
     kind = str(option.type)
-    return _number if "float" in kind else _whole if "int" in kind else str
+    usual = _NUMBER if "float" in kind else _WHOLE if "int" in kind else str
+    return _KINDS.get(option.name, usual)
 
 
 class _Former(argparse.Action):

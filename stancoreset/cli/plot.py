@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,61 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request for one picture.
-
-    `posteriors` are the fit's, its reference's, and others to draw; `data` are the full data, for
-    weights over covariates, and `columns` two of their columns.
-    """
-
-    fit: CoresetFit
-    posteriors: Mapping[str, Any]
-    var_names: Sequence[str] | None = None
-    scale: plots.Scale = "auto"
-    data: str | Path | None = None
-    columns: tuple[str, str] | None = None
-
-
-def _weights(request: Request) -> Any:
-    if request.data is None:
-        if request.columns is not None:
-            raise OptionError("--columns needs the full data: add --data DATA")
-        return plots.plot_weights(request.fit)
-    table = covariates(read_data(request.data), request.fit.coreset.n_obs)
-    if request.columns is None:
-        if len(table.columns) < 2:
-            raise OptionError(
-                f"{request.data} has {len(table.columns)} column(s) of "
-                f"{request.fit.coreset.n_obs} rows, expected at least two, the axes of the "
-                "picture: give the data that were fitted"
-            )
-        return plots.plot_weights(request.fit, table)
-    return plots.plot_weights(request.fit, table, columns=request.columns)
-
-
-def _refinement(request: Request) -> Any:
-    rounds = getattr(request.fit, "rounds", ())
-    if not rounds:
-        raise DataError(
-            "the run has no record of rounds, so that there is nothing to draw; draw another kind "
-            "of picture, such as certificate"
-        )
-    return plots.plot_refinement(rounds)
-
-
 #: Pictures by name.
-KINDS: dict[str, Callable[[Request], Any]] = {
-    "certificate": lambda request: plots.plot_certificate(request.fit),
-    "density": lambda request: plots.plot_density(request.posteriors, request.var_names),
-    "forest": lambda request: plots.plot_forest(
-        request.posteriors, request.var_names, scale=request.scale
-    ),
-    "overview": lambda request: plots.plot_fit(request.fit, var_names=request.var_names),
-    "path": lambda request: plots.plot_path(request.fit.coreset),
-    "refinement": _refinement,
-    "weights": _weights,
-}
+KINDS = ("certificate", "density", "forest", "overview", "path", "refinement", "weights")
 
 
 def plot_run(
@@ -107,9 +53,41 @@ def plot_run(
         posteriors["full"] = arviz.load(full)
     posteriors |= fit.posteriors
     posteriors |= posteriors_at(also, taken=posteriors)
-    axes = KINDS[kind](Request(fit, posteriors, var_names, scale, data, columns))
-    save_picture(axes, output)
+    drawn: dict[str, Callable[[], Any]] = {
+        "certificate": lambda: plots.plot_certificate(fit.certificate),
+        "density": lambda: plots.plot_density(posteriors, var_names),
+        "forest": lambda: plots.plot_forest(posteriors, var_names, scale=scale),
+        "overview": lambda: plots.plot_fit(fit, var_names=var_names),
+        "path": lambda: plots.plot_path(fit.coreset),
+        "refinement": lambda: _refinement(fit),
+        "weights": lambda: _weights(fit, data, columns),
+    }
+    save_picture(drawn[kind](), output)
     return output
+
+
+def _refinement(fit: CoresetFit) -> Any:
+    if not fit.rounds:
+        raise DataError(
+            "the run has no record of rounds, so that there is nothing to draw; draw another kind "
+            "of picture, such as certificate"
+        )
+    return plots.plot_refinement(fit.rounds)
+
+
+def _weights(fit: CoresetFit, data: str | Path | None, columns: tuple[str, str] | None) -> Any:
+    """The weights in order, or over two columns of the full data."""
+    if data is None:
+        if columns is not None:
+            raise OptionError("--columns needs the full data: add --data DATA")
+        return plots.plot_weights(fit)
+    table = covariates(read_data(data), fit.coreset.n_obs)
+    if columns is None and len(table.columns) < 2:
+        raise OptionError(
+            f"{data} has {len(table.columns)} column(s) of {fit.coreset.n_obs} rows, expected at "
+            "least two, the axes of the picture: give the data that were fitted"
+        )
+    return plots.plot_weights(fit, table, columns=columns or (0, 1))
 
 
 def _require_format(output: Path) -> None:

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stancoreset.cli.options import Commands, add_fit_options
+from stancoreset.cli.fitting import Fitting
+from stancoreset.cli.options import Commands, add_command, add_fit_options
 from stancoreset.errors import OptionError
 from stancoreset.stan.data import READABLE
 
@@ -29,22 +30,25 @@ def add_arguments(commands: Commands) -> None:
     """Add the command ``regression``."""
     from stancoreset.formulas import FAMILIES
 
-    parser = commands.add(
+    parser = add_command(
+        commands,
         "regression",
+        regression,
         help="fit a formula to a table, without a Stan program of your own",
         description="Write the Stan program of a formula and fit it to a table.\n"
         "Exit code 0: certified or corrected; 3: rejected; 2: bad input.",
         epilog=_EPILOG,
     )
-    parser.add_argument("formula", metavar="FORMULA", help="such as 'y ~ x + (1 | g)'")
-    parser.add_argument("data", metavar="DATA", help=READABLE)
-    parser.add_argument(
+    add = parser.add_argument
+    add("formula", metavar="FORMULA", help="such as 'y ~ x + (1 | g)'")
+    add("data", metavar="DATA", help=READABLE)
+    add(
         "--family",
         default="gaussian",
         metavar="NAME",
         help=f"distribution of the outcome: {', '.join(FAMILIES)} (gaussian)",
     )
-    parser.add_argument(
+    add(
         "--prior",
         nargs="+",
         default=[],
@@ -52,10 +56,8 @@ def add_arguments(commands: Commands) -> None:
         help="priors in Stan's syntax; NAME is a parameter of the program, or sd for the standard "
         "deviations of all groups, or b[label] for one coefficient",
     )
-    parser.add_argument(
-        "--write", metavar="DIR", help="write model.stan and data.json to DIR, and fit nothing"
-    )
-    parser.add_argument(
+    add("--write", metavar="DIR", help="write model.stan and data.json to DIR, and fit nothing")
+    add(
         "--csv",
         action="store_true",
         help="write also chain_1.csv, … in CmdStan's format, with the generated quantities",
@@ -63,7 +65,22 @@ def add_arguments(commands: Commands) -> None:
     add_fit_options(parser, out="stancoreset-regression")
 
 
-def regression_of(args: argparse.Namespace) -> Regression:
+def regression(args: argparse.Namespace) -> int:
+    """Run the command; return the exit code."""
+    if args.write is not None:
+        for file in _regression_of(args).write(args.write, overwrite=args.overwrite):
+            print(file)
+        return 0
+    fitting = Fitting(args)
+    with fitting.stages("read data"):
+        made = _regression_of(args)
+    with fitting.stages("read program"):
+        model = made.model
+    with model:
+        return fitting.fit_and_finish(model, made.data, coords=made.coords, dims=made.dims)
+
+
+def _regression_of(args: argparse.Namespace) -> Regression:
     """The regression that the arguments describe."""
     from stancoreset.formulas import regression
 

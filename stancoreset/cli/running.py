@@ -8,15 +8,20 @@ import io
 import logging
 import os
 import shutil
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from signal import SIGINT, Signals
 from textwrap import fill
+from types import FrameType
 
-from stancoreset.cli.signals import ending_in_order
 from stancoreset.errors import StancoresetError
 from stancoreset.progress import process_start
+
+# Windows has no SIGHUP.
+_ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def run_command(
@@ -24,32 +29,18 @@ def run_command(
     make_parser: Callable[[], argparse.ArgumentParser],
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Parse arguments and call ``args.run(args)``, the command's handler; return the exit code.
+    """Parse arguments, call the command's handler, ``args.run(args)``, and return its exit code.
 
-    Parameters
-    ----------
-    name : str
-        The program, as its errors begin with it.
-    make_parser : callable
-        Makes the parser, whose defaults have the handler as ``run``. What it imports may be slow:
-        it can be interrupted like the command itself.
-    argv : sequence of str, optional
-        Arguments; default: those of the process.
+    `name` is the program, as its errors begin with it. `make_parser` may be slow: it can be
+    interrupted like the command itself. The exit code is 2 after an error of ours, and 130, 143 or
+    129 if Ctrl-C, SIGTERM or SIGHUP ended the command.
 
-    Returns
-    -------
-    int
-        The handler's own exit code; 2 after an error of ours; 130, 143 or 129 if Ctrl-C, SIGTERM
-        or SIGHUP ended it.
-
-    Examples
-    --------
     >>> parser = argparse.ArgumentParser()
     >>> parser.set_defaults(run=lambda args: 0)
     >>> run_command("nothing", lambda: parser, [])
     0
     """
-    with ending_in_order() as received:
+    with _ending_in_order() as received:
         return _run(name, make_parser, argv, received)
 
 
@@ -114,3 +105,34 @@ def _quiet_libraries() -> None:
     # A program may configure logging; the library never does.
     for name in ("cmdstanpy", "arviz", "matplotlib"):
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+@contextlib.contextmanager
+def _ending_in_order() -> Iterator[list[Signals]]:
+    """Turn both signals into interrupts while the block runs; yield the signals received.
+
+    Only commands, which own their process, use this. A library leaves signals to its program;
+    `stancoreset.engines.cmdstan.process` describes how its processes end then. A signal that is
+    ignored (``nohup``) or has a handler is left alone.
+    """
+    received: list[Signals] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        received.append(Signals(number))
+        # While stanli runs, Ctrl-C has a handler that stops it; an exception would be lost.
+        interrupt = signal.getsignal(signal.SIGINT)
+        if callable(interrupt):
+            interrupt(signal.SIGINT, frame)
+        else:
+            raise KeyboardInterrupt
+
+    ours = []
+    if threading.current_thread() is threading.main_thread():
+        ours = [s for s in _ENDINGS if signal.getsignal(s) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield received
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)

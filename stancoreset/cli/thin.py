@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from stancoreset.cli.options import Commands
+from stancoreset.cli.fitting import Speaker
+from stancoreset.cli.options import Commands, add_command
 from stancoreset.cli.posteriors import posteriors_at
 from stancoreset.errors import OutputError
 from stancoreset.files import atomic_path, make_folder
@@ -24,8 +25,10 @@ examples:
 
 def add_arguments(commands: Commands) -> None:
     """Add the command ``thin``."""
-    parser = commands.add(
+    parser = add_command(
+        commands,
         "thin",
+        thin,
         help="keep few weighted draws of a posterior",
         description="Choose few draws, with weights, that have the means, standard deviations,\n"
         "quantiles and kernel mean of all draws. Write them to thinned.nc (the weights are\n"
@@ -78,10 +81,11 @@ def _require_new(folders: Iterable[Path]) -> None:
                 )
 
 
-def thin(args: argparse.Namespace, say: Callable[[str], object]) -> int:
+def thin(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     from stancoreset.selection import thin
 
+    say = Speaker(args)
     options: dict[str, Any] = {
         name: getattr(args, name)
         for name in ("size", "tol", "method", "functions", "var_names", "seed")

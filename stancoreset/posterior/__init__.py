@@ -42,7 +42,7 @@ from stancoreset.posterior.importance import (
 from stancoreset.posterior.leave_one_out import Loo, leave_one_out, loo_compare
 from stancoreset.posterior.marginals import Marginals, enough_draws, marginals_of
 from stancoreset.posterior.moment_matching import moment_match
-from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors
+from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors, scalars
 
 __all__ = [
     "ESS_CORRECTED",
@@ -76,6 +76,7 @@ __all__ = [
     "picture",
     "read_posteriors",
     "refuse_rejected",
+    "scalars",
     "smoothed_weights",
     "summarise",
     "systematic_resample",

@@ -30,21 +30,11 @@ def card(
     notes: Sequence[str] = (),
     image: str = "",
 ) -> str:
-    """The HTML of a card.
+    """The HTML of a card: a title, facts as pairs of name and value, and notes below the title.
 
-    Parameters
-    ----------
-    title : str
-    facts : pairs of name and value, as text
-    verdict : str
-        A word before the title, in `color`, which is also the frame's.
-    notes : sequence of str
-        Sentences below the title.
-    image : str
-        From `picture`.
+    `verdict` is a word before the title, in `color`, which is also the frame's; `image` is made by
+    `picture`.
 
-    Examples
-    --------
     >>> ">25 of 1,000</td>" in card("Coreset", [("rows", "25 of 1,000")])
     True
     """

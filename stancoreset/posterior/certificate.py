@@ -500,10 +500,9 @@ def certify(
             float(share)
     with understood("moved", moved, "a pair of numbers"):
         shift, change = map(float, moved)
-    check_is("against", against, str, "a string")
-    check_is("witness", witness, str, "a string")
-    check_is("disagreement", disagreement, str, "a string")
-    check_is("stopped", stopped, str, "a string")
+    texts = {"against": against, "witness": witness, "disagreement": disagreement}
+    for name, text in {**texts, "stopped": stopped}.items():
+        check_is(name, text, str, "a string")
     check_is("monte_carlo", monte_carlo, MonteCarlo, "what worst_monte_carlo gives")
     if marginals is not None:
         check_is("marginals", marginals, Marginals, "what marginals_of gives")
@@ -514,9 +513,15 @@ def certify(
     n_draws, moves = len(raw), (shift, change)
     faults = tuple(_weighted(((khat, ess / n_draws),), n_draws, heldout_error, moves, monte_carlo))
     by_marginals = False
-    if faults and marginals is not None and _hold(marginals, n_draws, heldout_error):
-        by_marginals, faults = True, tuple(_together(marginals.moved, monte_carlo))
-    verdict = _verdict(faults, usable, heldout_error)
+    if faults and marginals is not None:  # which may be right, but for the chains' error
+        ways, moves = marginals.ways, marginals.moved
+        by_marginals = not any(_weighted(ways, n_draws, heldout_error, moves, MonteCarlo()))
+        faults = tuple(_together(moves, monte_carlo)) if by_marginals else faults
+    verdict: Verdict = "rejected"
+    if not faults:
+        verdict = "certified"
+    elif usable and not heldout_error > RULE.heldout_corrected:
+        verdict = "corrected"
     missed = (
         *_missed(divergences, n_transitions, unseen, rhat, unvisited, disagreement),
         *_imprecise(monte_carlo),
@@ -527,12 +532,12 @@ def certify(
     return Certificate(
         khat=khat,
         ess=ess,
-        n_draws=len(raw),
+        n_draws=n_draws,
         heldout_error=float(heldout_error),
         verdict=verdict,
         log_weights=raw,
         weights=weights,
-        draw_index=np.arange(len(raw)) if draw_index is None else _positions(draw_index, len(raw)),
+        draw_index=np.arange(n_draws) if draw_index is None else _positions(draw_index, n_draws),
         faults=faults,
         reasons=(*map(str, faults), *caveat, *filter(None, (stopped,))),
         divergences=divergences,
@@ -680,15 +685,3 @@ def _weighted(
             yield LowEfficiency(efficiency, wanted, khat)
     if not heldout <= RULE.heldout:
         yield HeldoutError(heldout, RULE.heldout)
-
-
-def _hold(marginals: Marginals, n_draws: int, heldout: float) -> bool:
-    """Whether marginals are right, but for the chains' Monte-Carlo error."""
-    return not any(_weighted(marginals.ways, n_draws, heldout, marginals.moved, MonteCarlo()))
-
-
-def _verdict(faults: tuple[Fault, ...], usable: bool, heldout: float) -> Verdict:
-    """The verdict by faults of the weights, and whether these are `usable`."""
-    if not faults:
-        return "certified"
-    return "corrected" if usable and not heldout > RULE.heldout_corrected else "rejected"

@@ -105,7 +105,10 @@ def compare(
     if not all(0 < q < 1 for q in levels):
         raise OptionError(f"quantiles must lie strictly between 0 and 1, got {shown(quantiles)}")
     read = read_posteriors(posteriors, weights=weights, seconds=seconds)
-    base = _chosen(read, reference)
+    base = read[0]
+    if reference is not None:
+        check_choice("reference", reference, [posterior.name for posterior in read])
+        base = next(posterior for posterior in read if posterior.name == reference)
     rows: dict[tuple[str, str], dict[str, float]] = {}
     own: dict[str, dict[str, float]] = {}  # statistics of the reference's own parameters
     others = [posterior for posterior in read if posterior is not base]
@@ -180,13 +183,6 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     return worst
 
 
-def _chosen(read: list[NamedPosterior], reference: str | None) -> NamedPosterior:
-    if reference is None:
-        return read[0]
-    check_choice("reference", reference, [posterior.name for posterior in read])
-    return next(posterior for posterior in read if posterior.name == reference)
-
-
 def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) -> dict[str, float]:
     """Statistics of one marginal; draws (chains, draws)."""
     x, n = draws.ravel(), draws.size
@@ -206,17 +202,12 @@ def _statistics(draws: Float, posterior: NamedPosterior, levels: list[float]) ->
     if sd <= ROUNDING * np.abs(x).max():
         sd = 0.0
     error = float(np.sqrt(weights**2 @ squares / efficiency)) if efficiency > 0 else np.nan
+    quantiles = weighted_quantiles(x, weights, levels).tolist()
     time = posterior.seconds
     return {
         "mean": mean,
         "sd": sd,
-        **dict(
-            zip(
-                (f"q{100 * q:.4g}" for q in levels),
-                weighted_quantiles(x, weights, levels).tolist(),
-                strict=True,
-            )
-        ),
+        **{f"q{100 * q:.4g}": value for q, value in zip(levels, quantiles, strict=True)},
         "mcse_mean": error,
         "ess_bulk": bulk,
         "r_hat": float(rhat(draws)),

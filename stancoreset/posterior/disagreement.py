@@ -24,18 +24,9 @@ def why_chains_disagree(
 ) -> str:
     """Say, of the parameter whose chains differ most, how they differ, and what to do.
 
-    Parameters
-    ----------
-    draws : mapping of str to ndarray, shape (chains, draws, …)
-        Parameters by name.
+    `draws` are those of parameters by name, (chains, draws, …). The result is a clause for a
+    message; it is empty if there is no parameter whose draws vary.
 
-    Returns
-    -------
-    str
-        A clause for a message; empty if there is no parameter whose draws vary.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> levels = np.array([-2.0, -2.0, 2.0, 2.0])
     >>> why_chains_disagree({"mu": levels[:, None] + 0.1 * rng.normal(size=(4, 500))})[:51]

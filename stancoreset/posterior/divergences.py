@@ -56,10 +56,9 @@ def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: A
     """
     from scipy.linalg import eigh, solve_triangular, svdvals
 
-    mu_p, sigma_p = _gaussian(mean_p, cov_p, "p")
-    mu_q, sigma_q = _gaussian(mean_q, cov_q, "q")
+    mu_p, sigma_p, lower_p = _gaussian(mean_p, cov_p, "p")
+    mu_q, sigma_q, lower_q = _gaussian(mean_q, cov_q, "q")
     _same_dimension(mu_p, mu_q)
-    lower_p, lower_q = _factor(sigma_p, "cov_p"), _factor(sigma_q, "cov_q")
     half = solve_triangular(lower_q, sigma_p - sigma_q, lower=True)
     excess = eigh(solve_triangular(lower_q, half.T, lower=True), eigvals_only=True)
     # e_i = λ_i − 1 is exact to rounding near 0, the singular values near −1
@@ -94,10 +93,9 @@ def gaussian_fisher(
     """
     from scipy.linalg import cho_solve, solve_triangular
 
-    mu_p, sigma_p = _gaussian(mean_p, cov_p, "p")
-    mu_q, sigma_q = _gaussian(mean_q, cov_q, "q")
+    mu_p, sigma_p, lower_p = _gaussian(mean_p, cov_p, "p")
+    mu_q, sigma_q, lower_q = _gaussian(mean_q, cov_q, "q")
     _same_dimension(mu_p, mu_q)
-    lower_p, lower_q = _factor(sigma_p, "cov_p"), _factor(sigma_q, "cov_q")
     # A = Σ_q⁻¹(Σ_p − Σ_q)Σ_p⁻¹, and tr(A Σ_p A) = ‖Σ_q⁻¹(Σ_p − Σ_q)L_p⁻ᵀ‖²
     half = solve_triangular(lower_p, sigma_p - sigma_q, lower=True).T
     curvature = cho_solve((lower_q, True), half)
@@ -176,6 +174,8 @@ def mmd(
     >>> round(mmd([0.0], [1.0], bandwidth=1.0) ** 2, 6)  # 2 − 2 exp(−½)
     0.786939
     """
+    from scipy.spatial.distance import cdist
+
     u, v = (_sample(values, name, 2) for values, name in ((x, "x"), (y, "y")))
     if u.shape[1] != v.shape[1]:
         raise DataError(f"x has {u.shape[1]} columns, y has {v.shape[1]}; they must be the same")
@@ -189,7 +189,9 @@ def mmd(
     # blocks of rows keep the kernel matrix at 8 MB or so
     rows = max(1, 1_000_000 // len(scaled))
     squared = sum(
-        signed[i : i + rows] @ _kernel(scaled[i : i + rows], scaled) @ signed
+        signed[i : i + rows]
+        @ np.exp(-0.5 * cdist(scaled[i : i + rows], scaled, "sqeuclidean"))
+        @ signed
         for i in range(0, len(scaled), rows)
     )
     return float(np.sqrt(max(0.0, squared)))
@@ -222,12 +224,6 @@ def moments(draws: ArrayLike, weights: ArrayLike | None = None) -> tuple[Float, 
 # Checks and helpers ---------------------------------------------------------------------
 
 
-def _kernel(x: Float, y: Float) -> Float:
-    from scipy.spatial.distance import cdist
-
-    return np.exp(-0.5 * cdist(x, y, "sqeuclidean"))
-
-
 def _median_distance(draws: Float) -> float:
     from scipy.spatial.distance import pdist
 
@@ -238,7 +234,8 @@ def _median_distance(draws: Float) -> float:
     return float(np.median(positive)) if positive.size else 1.0
 
 
-def _gaussian(mean: ArrayLike, cov: ArrayLike, name: str) -> tuple[Float, Float]:
+def _gaussian(mean: ArrayLike, cov: ArrayLike, name: str) -> tuple[Float, Float, Float]:
+    """Mean, covariance and its Cholesky factor, checked."""
     mu = as_numbers(f"mean_{name}", mean, "an array (D,)", DataError)
     sigma = as_numbers(f"cov_{name}", cov, "an array (D, D)", DataError)
     if mu.ndim != 1 or sigma.shape != (mu.size, mu.size):
@@ -251,7 +248,8 @@ def _gaussian(mean: ArrayLike, cov: ArrayLike, name: str) -> tuple[Float, Float]
     scale = np.sqrt(np.abs(np.outer(np.diag(sigma), np.diag(sigma))))
     if np.any(np.abs(sigma - sigma.T) > 1e-8 * scale):
         raise DataError(f"cov_{name} is not symmetric")
-    return mu, 0.5 * (sigma + sigma.T)
+    sigma = 0.5 * (sigma + sigma.T)
+    return mu, sigma, _factor(sigma, f"cov_{name}")
 
 
 def _same_dimension(mu_p: Float, mu_q: Float) -> None:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from stancoreset.checks import check_is
 from stancoreset.engines import Float
@@ -107,34 +108,16 @@ def leave_one_out(
     powers: Float | None = None,
     tick: Callable[[int], object] = lambda _: None,
 ) -> Loo:
-    """Leave each row out, from blocks of rows.
+    """Leave each row out, from blocks of row numbers (b,) and their log likelihoods (S, b).
 
-    Parameters
-    ----------
-    blocks : iterable of (rows, log_lik)
-        Row numbers (b,) and their log likelihoods (S, b).
-    n_obs : int
-        N, the number of all rows.
-    relative_efficiency : float
-        ESS of the draws as a share of their number: how long a tail is smoothed.
-    approximate : ndarray, shape (N,), optional
-        Log likelihoods at the posterior mean; needed if the blocks hold some rows only.
-    counts : ndarray, shape (N,), optional
-        Equal observations of each row, of which one is left out at a time; default: one. The
-        blocks hold no row of which there is none.
-    powers : ndarray, shape (N,), optional
-        Weights w of rows that are left out as a whole, by ratios p^-w, with the term w · elpd_n;
-        default: one.
-    tick : callable
-        Receives the number of rows done since its last call.
+    `n_obs` is N, the number of all rows; `relative_efficiency` the ESS of the draws as a share of
+    their number, which says how long a tail is smoothed; `approximate` (N,) are log likelihoods at
+    the posterior mean, needed if the blocks hold some rows only. `counts` (N,) are equal
+    observations of each row, of which one is left out at a time, by default one; the blocks hold no
+    row of which there is none. `powers` (N,) are weights w of rows that are left out as a whole, by
+    ratios p^-w, with the term w · elpd_n, by default one. `tick` receives the number of rows done
+    since its last call. A `DataError` is raised if a log likelihood is not finite.
 
-    Raises
-    ------
-    DataError
-        If a log likelihood is not finite.
-
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> log_lik = -0.5 * (rng.normal(size=50) - 0.1 * rng.normal(size=(400, 1))) ** 2
     >>> bool(leave_one_out([(np.arange(50), log_lik)], 50).khat.max() < 0.7)
@@ -151,9 +134,10 @@ def leave_one_out(
         draws = len(log_lik)
         power = np.ones(len(rows)) if powers is None else powers[rows]
         weights, khat = psislw_rows(-power[:, None] * log_lik.T, relative_efficiency)
-        elpd = power * _log_sum(weights + log_lik.T)
+        elpd = power * logsumexp(weights + log_lik.T, axis=1)
         khat = np.where(np.isnan(khat), np.inf, khat)  # no tail could be fitted
-        found.append((rows, elpd, khat, power * (_log_sum(log_lik.T) - np.log(draws)) - elpd))
+        fitted = power * (logsumexp(log_lik.T, axis=1) - np.log(draws))
+        found.append((rows, elpd, khat, fitted - elpd))
         tick(len(rows))
     rows, elpd_i, khat, p_i = (np.concatenate(parts) for parts in zip(*found, strict=True))
     if approximate is not None and powers is not None:
@@ -275,9 +259,3 @@ def _total(
     squares = np.sum(counts * near**2) + there * np.mean(own * (terms**2 - near[rows] ** 2))
     variance = (squares - (total**2 - sampling) / total_count) * total_count / (total_count - 1)
     return float(total), float(variance), float(sampling)
-
-
-def _log_sum(values: Float) -> Float:
-    """log Σ exp of each row."""
-    largest = values.max(axis=1)
-    return np.asarray(largest + np.log(np.sum(np.exp(values - largest[:, None]), axis=1)))

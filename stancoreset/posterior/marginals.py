@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,19 +60,6 @@ from stancoreset.rows import Blocks
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Fields of `Marginals` that hold for all coordinates.
-_SCALARS = (
-    "average_shift",
-    "efficiency",
-    "khat",
-    "least_efficiency",
-    "largest_khat",
-    "left",
-    "unseen_shift",
-    "unseen_change",
-    "groups",
-)
 
 
 @dataclass(frozen=True)
@@ -114,6 +101,12 @@ class Marginals:
     groups: int
 
     @property
+    def _scalars(self) -> dict[str, float]:
+        """What holds for all coordinates."""
+        each = ("mean_shift", "sd_change", "names")
+        return {name: value for name, value in vars(self).items() if name not in each}
+
+    @property
     def moved(self) -> tuple[float, float]:
         """The largest change of a mean, averages over groups included, and of an sd."""
         shift = max(float(np.max(np.abs(self.mean_shift))), self.average_shift)
@@ -135,7 +128,7 @@ class Marginals:
 
     def describe(self) -> dict[str, float]:
         """Plain values for a report."""
-        return {name: getattr(self, name) for name in _SCALARS} | {
+        return self._scalars | {
             "mean_shift": float(np.max(np.abs(self.mean_shift))),
             "sd_change": float(np.max(np.abs(self.sd_change))),
         }
@@ -145,18 +138,18 @@ class Marginals:
         import pandas as pd
 
         each = {"parameter": self.names, "mean_shift": self.mean_shift, "sd_change": self.sd_change}
-        return pd.DataFrame({**each, **{name: getattr(self, name) for name in _SCALARS}})
+        return pd.DataFrame({**each, **self._scalars})
 
     @classmethod
     def of_frame(cls, table: pd.DataFrame) -> Marginals:
         """Read the table that `to_frame` returned."""
-        about = {name: table[name].iloc[0].item() for name in _SCALARS}
-        return cls(
-            mean_shift=table["mean_shift"].to_numpy(np.float64),
-            sd_change=table["sd_change"].to_numpy(np.float64),
-            names=tuple(map(str, table["parameter"])),
-            **about,
-        )
+        each: dict[str, Any] = {
+            name: table[name].to_numpy(np.float64) for name in ("mean_shift", "sd_change")
+        }
+        names = tuple(map(str, table["parameter"]))
+        others = table.drop(columns=[*each, "parameter"])
+        about = {str(name): others[name].iloc[0].item() for name in others}
+        return cls(**each, names=names, **about)
 
 
 def enough_draws(count: int, blocks: Blocks) -> bool:
@@ -213,20 +206,16 @@ def marginals_of(
     shared = shared + 0.5 * _fitted(beyond**2, basis)
     theta = with_normal_scores(np.asarray(draws, dtype=np.float64)[None])[0][0]
     spread = np.maximum(theta.std(axis=0), np.finfo(float).tiny)
-    weighing = _Weighing((theta - theta.mean(axis=0)) / spread, blocks)
+    standard = (theta - theta.mean(axis=0)) / spread
     if count >= RULE.draws_each * (1 + wide):
-        found = weighing.by_group(shared, local, basis, local if sums is None else sums)
+        left = local if sums is None else sums
+        found = _by_group(standard, blocks, shared, local, basis, left)
     else:
-        found = weighing.alike(shared + local.sum(axis=1))
+        found = _alike(standard, shared + local.sum(axis=1))
     return Marginals(
-        mean_shift=found.shift,
-        sd_change=found.change,
+        **found._asdict(),
         names=tuple(names),
-        average_shift=_of_averages(theta, found.shift * spread, names),
-        efficiency=found.efficiency,
-        khat=found.khat,
-        least_efficiency=found.least_efficiency,
-        largest_khat=found.largest_khat,
+        average_shift=_of_averages(theta, found.mean_shift * spread, names),
         left=float(np.var(beyond)),
         unseen_shift=shift,
         unseen_change=change,
@@ -294,53 +283,48 @@ def _fitted(values: Float, basis: Float) -> Float:
 # --- weights ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """Changes of means and sds by weights, with the weights' efficiency and k̂."""
 
-    shift: Float
-    change: Float
+    mean_shift: Float
+    sd_change: Float
     efficiency: float
     khat: float
     least_efficiency: float
     largest_khat: float
 
 
-@dataclass(frozen=True)
-class _Weighing:
-    """Weights of draws of mean zero and sd one, (S, P)."""
+def _alike(scaled: Float, log_weights: Float) -> _Found:
+    """Changes of every coordinate, of mean zero and sd one, (S, P), by the same weights."""
+    weights, khat = smoothed_weights(log_weights)
+    efficiency = float(_efficiency(weights))
+    return _Found(*_changes(weights, scaled), efficiency, khat, efficiency, khat)
 
-    scaled: Float
-    blocks: Blocks
 
-    def alike(self, log_weights: Float) -> _Found:
-        """Changes of every coordinate by the same weights."""
-        weights, khat = smoothed_weights(log_weights)
-        efficiency = float(_efficiency(weights))
-        return _Found(*_changes(weights, self.scaled), efficiency, khat, efficiency, khat)
+def _by_group(
+    scaled: Float, blocks: Blocks, shared: Float, local: Float, basis: Float, sums: Float
+) -> _Found:
+    """Changes of shared coordinates, and of each group's own, by weights of their own.
 
-    def by_group(self, shared: Float, local: Float, basis: Float, sums: Float) -> _Found:
-        """Changes of shared coordinates, and of each group's own, by weights of their own.
-
-        The weights of a group's own coordinates are by `sums`, what groups leave, (S, J).
-        """
-        scaled, blocks, pieces = self.scaled, self.blocks, list(_pieces(self.blocks))
-        shift, change = np.zeros(scaled.shape[1]), np.zeros(scaled.shape[1])
-        common = shared.copy()
-        for own in pieces:
-            common += _given(local[:, blocks.group[own[:, 0]]], basis).sum(axis=1)
-        best, khat = smoothed_weights(common)
-        together = blocks.shared
-        shift[together], change[together] = _changes(best, scaled[:, together])
-        efficiencies, khats = [], [0.0]
-        for own in pieces:
-            here = sums[:, blocks.group[own[:, 0]]]
-            weights, tails = _normalised(common[:, None] + here - _given(here, basis))
-            efficiencies.append(_efficiency(weights))
-            khats.extend(tails)
-            shift[own], change[own] = _changes(weights[:, :, None], scaled[:, own])
-        least = float(np.min(np.concatenate(efficiencies)))
-        return _Found(shift, change, float(_efficiency(best)), khat, least, float(np.max(khats)))
+    The weights of a group's own coordinates are by `sums`, what groups leave, (S, J).
+    """
+    pieces = list(_pieces(blocks))
+    shift, change = np.zeros(scaled.shape[1]), np.zeros(scaled.shape[1])
+    common = shared.copy()
+    for own in pieces:
+        common += _given(local[:, blocks.group[own[:, 0]]], basis).sum(axis=1)
+    best, khat = smoothed_weights(common)
+    together = blocks.shared
+    shift[together], change[together] = _changes(best, scaled[:, together])
+    efficiencies, khats = [], [0.0]
+    for own in pieces:
+        here = sums[:, blocks.group[own[:, 0]]]
+        weights, tails = _normalised(common[:, None] + here - _given(here, basis))
+        efficiencies.append(_efficiency(weights))
+        khats.extend(tails)
+        shift[own], change[own] = _changes(weights[:, :, None], scaled[:, own])
+    least = float(np.min(np.concatenate(efficiencies)))
+    return _Found(shift, change, float(_efficiency(best)), khat, least, float(np.max(khats)))
 
 
 def _efficiency(weights: Float) -> Float:

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from stancoreset.engines import Float
 from stancoreset.errors import CertificateError, DataError
-from stancoreset.posterior.arviz import psislw
+from stancoreset.posterior.importance import smoothed_weights
 
 LogDensity = Callable[[Float], Float]
 
@@ -103,17 +104,17 @@ def moment_match(
             "the target has no finite log density at any draw of the proposal: the two do not "
             "overlap"
         )
-    before, maps, rounds = state.khat, [], 0
+    before, maps, tried = state.khat, [], 0
     improved = True
-    while improved and rounds < max_rounds and state.khat > khat_goal:
+    while improved:
         improved = False
         for name, affine in _MAPS.items():
-            if rounds >= max_rounds or state.khat <= khat_goal:
+            if tried >= max_rounds or state.khat <= khat_goal:
                 break
             found = affine(state.draws, state.weights)
             if found is None:
                 continue
-            rounds += 1
+            tried += 1
             moved, log_det = found
             log_det += state.log_det
             raw = np.asarray(log_target(moved)) - log_g + log_det
@@ -123,18 +124,17 @@ def moment_match(
                 state, improved = candidate, True
                 maps.append(name)
     return MomentMatch(
-        draws=state.draws,
-        log_weights=state.log_weights,
-        weights=state.weights,
-        khat=state.khat,
+        state.draws,
+        state.log_weights,
+        state.weights,
+        state.khat,
         khat_before=before,
         maps=tuple(maps),
         evaluations=evaluations,
     )
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     draws: Float
     log_weights: Float
     weights: Float
@@ -147,9 +147,7 @@ def _state(draws: Float, raw: Float, log_det: float) -> _State | None:
     raw = np.where(np.isfinite(raw), raw, -np.inf)
     if not np.any(np.isfinite(raw)):
         return None
-    smoothed, khat = psislw(raw)
-    weights = np.exp(smoothed - smoothed.max())
-    return _State(draws, raw, weights / weights.sum(), float(khat), log_det)
+    return _State(draws, raw, *smoothed_weights(raw), log_det)
 
 
 def _mean(draws: Float, weights: Float) -> tuple[Float, float]:

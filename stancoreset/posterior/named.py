@@ -64,9 +64,6 @@ def read_posteriors(
     `seconds` names an unknown one; a `DataError` if a posterior cannot be read, or weights do not
     match its draws.
     """
-    for option, given in (("weights", weights), ("seconds", seconds)):
-        if given is not None:
-            check_is(option, given, Mapping, "a dict by the posteriors' names")
     if not isinstance(posteriors, Mapping):
         posteriors = getattr(posteriors, "posteriors", posteriors)
     if not isinstance(posteriors, Mapping) or not posteriors:
@@ -79,6 +76,8 @@ def read_posteriors(
         if name in names[:i]:
             raise OptionError(f"two posteriors are called {name!r}; give each its own name")
     for option, given in (("weights", weights), ("seconds", seconds)):
+        if given is not None:
+            check_is(option, given, Mapping, "a dict by the posteriors' names")
         unknown = [str(name) for name in given or {} if str(name) not in names]
         if unknown:
             raise OptionError(f"{option} names {unknown}, but the posteriors are {names}")

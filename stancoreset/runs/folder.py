@@ -15,6 +15,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,9 +57,19 @@ _COUNTS = ("divergences", "n_transitions")
 _SHARES = ("unseen", "rhat", "unvisited")
 _NUMBERS = ("heldout_error", *_COUNTS, *_SHARES, "mean_shift", "sd_change", *_MONTE_CARLO)
 _TEXTS = ("against", "witness", "heavy_tails", "disagreement", "stopped")
-# Arrays of a reference.
+# Single values of a reference, of which earlier versions do not have all, and its arrays.
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    "method": str,
+    "seed": int,
+    "unsettled": str,
+    "by_chains": str,
+    "rhat": float,
+    "diverged": bool,
+}
 _ARRAYS = ("draws", "log_prior", "log_likelihood")
 _OPTIONAL_ARRAYS = ("log_q", "spare", "elsewhere")
+# The marginals of a certificate.
+_MARGINALS = "marginals.csv"
 # The setting that limits the number of rounds.
 _ROUNDS = "max_rounds"
 
@@ -256,23 +267,17 @@ class RunFolder:
         """Copy the stages of the best round to the run, after setting the first pass aside."""
         if self.path is None or best == 0:
             return
-        with writing(self.path / _round(0)):
-            self._set_aside()
+        aside, partial = self.path / _round(0), self.path / f"{_round(0)}.tmp"
+        with writing(aside):
+            if not aside.exists():
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir()
+                _copy(self.path, partial, _stage_files(self.path))
+                partial.rename(aside)
         _copy(self.path / _round(best), self.path, _stage_files(self.path / _round(best)))
 
-    def _set_aside(self) -> None:
-        """Copy the stages of the first pass to a folder of their own."""
-        assert self.path is not None
-        aside, partial = self.path / _round(0), self.path / f"{_round(0)}.tmp"
-        if aside.exists():
-            return
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        _copy(self.path, partial, _stage_files(self.path))
-        partial.rename(aside)
-
     def found(self, stage: str) -> Any:
-        """Read the result of a stage, a key of `_FILES`; None if the stage is not finished."""
+        """Read the result of a stage, a key of `_STAGES`; None if the stage is not finished."""
         if self.path is not None and self.finished(stage):
             return load_stage(self.path, stage)
         return None
@@ -285,12 +290,13 @@ class RunFolder:
     def replace(self, stage: str, value: Any) -> None:
         """Write a stage's result, also in the place of an earlier one."""
         if self.path is not None:
-            _SAVE[stage](value, self.path)
-            record(self.path, (*_FILES[stage], *_BESIDE.get(stage, ())))
+            about = _STAGES[stage]
+            about.save(value, self.path)
+            record(self.path, (*about.files, *about.beside))
 
     def keep_all(self, result: Any) -> None:
         """Write every stage that `result` holds under its name: of a Gaussian, no coreset."""
-        for stage in _FILES:
+        for stage in _STAGES:
             if (value := getattr(result, stage, None)) is not None:
                 self.keep(stage, value)
 
@@ -301,7 +307,7 @@ class RunFolder:
 
     def finished(self, stage: str) -> bool:
         """Whether every file of a stage exists (each appears only when it is complete)."""
-        return self.path is not None and _all_there(self.path, _FILES[stage])
+        return self.path is not None and _all_there(self.path, _STAGES[stage].files)
 
 
 def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
@@ -376,9 +382,11 @@ def recorded_seed(path: str | Path | None) -> int | None:
 
 def load_stage(path: Path, stage: str) -> Any:
     """Read a finished stage; raise an OutputError if its files are missing, damaged or changed."""
-    require_files(path, _files_of(path, stage))
-    with reading(path / _FILES[stage][0]):
-        return _LOAD[stage](path)
+    about = _STAGES[stage]
+    beside = [name for name in about.beside if os.path.exists(path / name)]
+    require_files(path, (*about.files, *beside))
+    with reading(path / about.files[0]):
+        return about.load(path)
 
 
 def _save_reference(reference: Reference, path: Path) -> None:
@@ -387,12 +395,7 @@ def _save_reference(reference: Reference, path: Path) -> None:
     with atomic_path(path / "reference.npz") as temporary, temporary.open("wb") as stream:
         np.savez(
             stream,
-            method=reference.method,
-            seed=reference.seed,
-            unsettled=reference.unsettled,
-            by_chains=reference.by_chains,
-            rhat=reference.rhat,
-            diverged=reference.diverged,
+            **{name: getattr(reference, name) for name in _VALUES},
             param_names=np.array(reference.param_names),
             **{name: value for name, value in arrays.items() if value is not None},
         )
@@ -401,14 +404,9 @@ def _save_reference(reference: Reference, path: Path) -> None:
 def _load_reference(path: Path) -> Reference:
     with np.load(path / "reference.npz", allow_pickle=False) as stored:
         reference = Reference(
-            method=str(stored["method"]),
             param_names=tuple(stored["param_names"].tolist()),
-            seed=int(stored["seed"]),
-            unsettled=str(stored.get("unsettled", "")),
-            by_chains=str(stored.get("by_chains", "")),
-            rhat=float(stored.get("rhat", float("nan"))),
-            diverged=bool(stored.get("diverged", False)),
             gaussian=_gaussian(stored),
+            **{name: kind(stored[name]) for name, kind in _VALUES.items() if name in stored},
             **{name: stored[name] for name in _ARRAYS},
             **{name: stored.get(name) for name in _OPTIONAL_ARRAYS},
         )
@@ -489,20 +487,15 @@ def _load_certificate(path: Path) -> Certificate:
     about: dict[str, Any] = {name: int(table[name].iloc[0]) for name in _COUNTS}
     about |= {name: kept(name) for name in _SHARES}
     about |= {name: str(table[name].iloc[0]) for name in _TEXTS if name in table}
-    heavy = about.pop("heavy_tails", "")
+    mean, sd, bulk, tail = map(kept, _MONTE_CARLO)
+    errors = MonteCarlo(mean, sd, bulk, tail, heavy=about.pop("heavy_tails", ""))
     return certify(
         table["log_weight"].to_numpy(),
         heldout_error=float(table["heldout_error"].iloc[0]),
         draw_index=draws,
         moved=(kept("mean_shift"), kept("sd_change")),
         **about,
-        monte_carlo=MonteCarlo(
-            mean=kept("mcse_mean"),
-            sd=kept("mcse_sd"),
-            ess_bulk=kept("ess_bulk"),
-            ess_tail=kept("ess_tail"),
-            heavy=heavy,
-        ),
+        monte_carlo=errors,
         marginals=_load_marginals(path / _MARGINALS),
     )
 
@@ -515,37 +508,37 @@ def _load_marginals(path: Path) -> Marginals | None:
         return Marginals.of_frame(read_numbers(path))
 
 
-_FILES: dict[str, tuple[str, ...]] = {
-    "reference": ("reference.npz",),
-    "coreset": ("coreset.csv", "coreset.json"),
-    "posterior": ("posterior.nc",),
-    "certificate": ("certificate.csv",),
+@dataclass(frozen=True)
+class _Stage:
+    """How a stage's result is written to a folder and read: its files, and those it may have."""
+
+    files: tuple[str, ...]
+    save: Callable[[Any, Path], object]
+    load: Callable[[Path], Any]
+    beside: tuple[str, ...] = ()
+
+
+_STAGES = {
+    "reference": _Stage(("reference.npz",), _save_reference, _load_reference),
+    "coreset": _Stage(
+        ("coreset.csv", "coreset.json"),
+        lambda coreset, path: coreset.save(path / "coreset.csv"),
+        lambda path: Coreset.load(path / "coreset.csv"),
+        beside=("coreset.npz",),  # of a control variate
+    ),
+    "posterior": _Stage(
+        ("posterior.nc",),
+        lambda posterior, path: arviz.save(posterior, path / "posterior.nc"),
+        lambda path: arviz.load(path / "posterior.nc"),
+    ),
+    "certificate": _Stage(
+        ("certificate.csv",), _save_certificate, _load_certificate, beside=(_MARGINALS,)
+    ),
 }
-# Files of a coreset's control variate and of a certificate's marginals, if there are any.
-_MARGINALS = "marginals.csv"
-_BESIDE: dict[str, tuple[str, ...]] = {"coreset": ("coreset.npz",), "certificate": (_MARGINALS,)}
-_STAGE_FILES = tuple(f for stage in _FILES for f in (*_FILES[stage], *_BESIDE.get(stage, ())))
+_STAGE_FILES = tuple(name for stage in _STAGES.values() for name in (*stage.files, *stage.beside))
 _RESULTS = (COMPANION, PROGRAM, "report.json", "report.md", "report.html", "laplace.nc")
 # Files of the command line, which versions without checksums did not list.
 _PICTURES = ("comparison.csv", "density.png", "forest.png", "weights.png", "certificate.png")
-_SAVE: dict[str, Callable[[Any, Path], object]] = {
-    "reference": _save_reference,
-    "coreset": lambda coreset, path: coreset.save(path / "coreset.csv"),
-    "posterior": lambda posterior, path: arviz.save(posterior, path / "posterior.nc"),
-    "certificate": _save_certificate,
-}
-_LOAD: dict[str, Callable[[Path], Any]] = {
-    "reference": _load_reference,
-    "coreset": lambda path: Coreset.load(path / "coreset.csv"),
-    "posterior": lambda path: arviz.load(path / "posterior.nc"),
-    "certificate": _load_certificate,
-}
-
-
-def _files_of(path: Path, stage: str) -> list[str]:
-    """The files of a stage: the required ones, and the optional ones that exist."""
-    beside = [name for name in _BESIDE.get(stage, ()) if os.path.exists(path / name)]
-    return [*_FILES[stage], *beside]
 
 
 def _all_there(path: Path, names: Iterable[str]) -> bool:

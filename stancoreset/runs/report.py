@@ -1,17 +1,15 @@
-"""The report of a fit: as Markdown, as one HTML page with its pictures, as a notebook's card."""
+"""The report of a `CoresetFit`: as Markdown, as one HTML page with pictures, as a card."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stancoreset.checks import is_number, is_whole
 from stancoreset.posterior import (
     VERDICT_COLORS,
-    Certificate,
-    Evidence,
     card,
     leaves_no_doubt,
     percent,
@@ -20,10 +18,8 @@ from stancoreset.posterior import (
 )
 from stancoreset.posterior.arviz import variables_of
 from stancoreset.program import certificate_of_gaussian
-from stancoreset.reference import Reference
-from stancoreset.runs.round import FIRST, Round
-from stancoreset.runs.ways import Way
-from stancoreset.selection import QUADRATIC_ONLY, Coreset
+from stancoreset.runs.round import FIRST
+from stancoreset.selection import QUADRATIC_ONLY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,39 +28,6 @@ if TYPE_CHECKING:
 _DPI = 90
 # Largest number of scalars in the table of parameters, for each of which ArviZ takes milliseconds.
 _IN_TABLE = 1_000
-
-
-class Reported(Protocol):
-    """The interface of `CoresetFit` that reports need."""
-
-    @property
-    def posterior(self) -> Any: ...
-    @property
-    def selected(self) -> Coreset | None: ...
-    @property
-    def made_of(self) -> str: ...
-    @property
-    def evidence(self) -> Evidence | None: ...
-    @property
-    def certificate(self) -> Certificate: ...
-    @property
-    def reference(self) -> Reference: ...
-    @property
-    def rounds(self) -> tuple[Round, ...]: ...
-    @property
-    def timings(self) -> Mapping[str, float]: ...
-    @property
-    def passes(self) -> Mapping[str, Any]: ...
-    @property
-    def provenance(self) -> Mapping[str, Any]: ...
-    @property
-    def weaving(self) -> Sequence[Mapping[str, Any]]: ...
-
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def way(self) -> Way: ...
-    def summary(self, var_names: Sequence[str] | None = None) -> pd.DataFrame: ...
 
 
 #: What the files of a run's folder hold.
@@ -132,7 +95,7 @@ class Shown:
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fit: Reported) -> Shown:
+    def of(cls, fit: Any) -> Shown:
         """Draw a fit's picture, and summarise its posterior."""
         from matplotlib.figure import Figure
 
@@ -160,7 +123,7 @@ def _for_table(posterior: Any) -> tuple[list[str], dict[str, int]]:
     return [name for name in sizes if name in kept], left_out
 
 
-def markdown(fit: Reported, shown: Shown) -> str:
+def markdown(fit: Any, shown: Shown) -> str:
     """The report in prose and tables."""
     certificate = fit.certificate
     lines = [
@@ -176,7 +139,7 @@ def markdown(fit: Reported, shown: Shown) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(fit: Reported, shown: Shown) -> str:
+def page(fit: Any, shown: Shown) -> str:
     """The report as one HTML page, pictures included."""
     from markdown_it import MarkdownIt
 
@@ -190,7 +153,7 @@ def page(fit: Reported, shown: Shown) -> str:
     return _PAGE.format(title=escape(_title(fit)), body="\n".join(body))
 
 
-def card_of(fit: Reported) -> str:
+def card_of(fit: Any) -> str:
     """A notebook's card: the verdict, what it was made from, times, and a small picture."""
     from matplotlib.figure import Figure
 
@@ -199,7 +162,7 @@ def card_of(fit: Reported) -> str:
     return _card(fit, picture(figure, "Log importance weights of the coreset's draws"))
 
 
-def _card(fit: Reported, image: str = "") -> str:
+def _card(fit: Any, image: str = "") -> str:
     certificate = fit.certificate
     stages = sorted(fit.timings.items(), key=lambda stage: -stage[1])
     times = ", ".join(f"{name} {seconds:.1f}" for name, seconds in stages[:5])
@@ -213,13 +176,13 @@ def _card(fit: Reported, image: str = "") -> str:
     )
 
 
-def _title(fit: Reported) -> str:
+def _title(fit: Any) -> str:
     what = "Gaussian posterior" if fit.selected is None else "Coreset posterior"
     what = "Posterior" if fit.reference.is_integrated else what
     return f"{what} of {fit.provenance.get('program', 'a Stan program')}"
 
 
-def _facts(fit: Reported) -> list[tuple[str, str]]:
+def _facts(fit: Any) -> list[tuple[str, str]]:
     """The certificate's numbers, followed by predicted efficiency and evidence."""
     predicted = None if fit.selected is None else fit.selected.predicted_ess
     expected = "" if predicted is None else percent(predicted)
@@ -230,7 +193,7 @@ def _facts(fit: Reported) -> list[tuple[str, str]]:
     ]
 
 
-def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
+def _sections(fit: Any, shown: Shown) -> Iterator[str]:
     """Lines of Markdown below the verdict and what it was made from."""
     if fit.certificate.witness:
         yield from ("", f"Witness of the full log density: {fit.certificate.witness}.")
@@ -276,7 +239,7 @@ def _sections(fit: Reported, shown: Shown) -> Iterator[str]:
     yield from markdown_table(("file", "content"), _files(fit).items())
 
 
-def _enough(fit: Reported) -> Sequence[str]:
+def _enough(fit: Any) -> Sequence[str]:
     """Whether draws of a Gaussian are enough: instead of rows, or where there are none."""
     if fit.reference.is_integrated:
         return []
@@ -297,7 +260,7 @@ def _enough(fit: Reported) -> Sequence[str]:
     ]
 
 
-def _files(fit: Reported) -> dict[str, str]:
+def _files(fit: Any) -> dict[str, str]:
     """Descriptions of the files in the fit's folder; a Gaussian has none about rows."""
     if fit.selected is not None:
         return FILES
@@ -306,7 +269,7 @@ def _files(fit: Reported) -> dict[str, str]:
     return {**about, "posterior.nc": f"draws of the {of}, for `arviz.from_netcdf`"}
 
 
-def _rounds(fit: Reported) -> Sequence[str]:
+def _rounds(fit: Any) -> Sequence[str]:
     if len(fit.rounds) < 2 and all(r.words == FIRST for r in fit.rounds):
         return []
     heads = (
@@ -324,7 +287,7 @@ def _rounds(fit: Reported) -> Sequence[str]:
     return ["", "## Rounds", "", *markdown_table(heads, rows)]
 
 
-def _passes(fit: Reported) -> list[str]:
+def _passes(fit: Any) -> list[str]:
     passes = fit.passes
     reads, distinct = passes.get("reads"), passes.get("distinct_rows")
     lines = [
@@ -335,7 +298,16 @@ def _passes(fit: Reported) -> list[str]:
     cost: Any = passes.get("cost")
     nuts: Any = passes.get("nuts_gradients")
     if is_number(cost) and cost > 0:
-        lines.append(_cost(cost, nuts if is_whole(nuts) else None))
+        lines.append(
+            "Everything that was evaluated on rows, candidates and subsamples in proportion, costs "
+            f"at most as much as {cost:,.0f} gradients of all rows."
+        )
+        if is_whole(nuts):
+            lines[-1] += (
+                f" NUTS took {nuts:,} gradients of the coreset after warm-up; as many draws from "
+                "all rows would take about as many gradients of all rows, "
+                f"{nuts / cost:,.1f} times as much."
+            )
     if "likelihood" in passes:
         lines.append(f"Likelihood: {passes['likelihood']}.")
     if "engines" in passes:
@@ -343,20 +315,6 @@ def _passes(fit: Reported) -> list[str]:
     if distinct is not None:
         lines.append(f"Only {distinct:,} rows are different: equal rows were evaluated once.")
     return lines
-
-
-def _cost(cost: float, nuts: int | None) -> str:
-    """A sentence on the fit's cost, beside the cost of NUTS on all rows."""
-    said = (
-        "Everything that was evaluated on rows, candidates and subsamples in proportion, costs at "
-        f"most as much as {cost:,.0f} gradients of all rows."
-    )
-    if nuts is None:
-        return said
-    return (
-        f"{said} NUTS took {nuts:,} gradients of the coreset after warm-up; as many draws from all "
-        f"rows would take about as many gradients of all rows, {nuts / cost:,.1f} times as much."
-    )
 
 
 def markdown_table(heads: Iterable[object], rows: Iterable[Iterable[Any]]) -> list[str]:

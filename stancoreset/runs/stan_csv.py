@@ -42,15 +42,6 @@ _BYTES = 100_000_000
 _CHARACTERS = 20
 
 
-def chain_file(number: int) -> str:
-    """The name of a chain's file.
-
-    >>> chain_file(1)
-    'chain_1.csv'
-    """
-    return f"chain_{number}.csv"
-
-
 @dataclass(frozen=True)
 class _Columns:
     """The draws of every column: those at hand, and quantities to be evaluated at `theta`."""
@@ -123,7 +114,11 @@ def write_chains(
                     "need the full data: give data, or leave them out with names="
                 )
             checked = read_whole(adopted.weighted, data)
-            _require_rows(adopted.weighted.n_obs(checked), n_obs)
+            count = adopted.weighted.n_obs(checked)
+            if count != n_obs:
+                raise DataError(
+                    f"the data have {count} rows, but the fit is of {n_obs}: expected its full data"
+                )
             missing = _without_weighted(original, adopted.weighted, checked, missing, names)
             compiled = engine.compile(original.code, name=original.name)
             bound = stack.enter_context(bind_original(compiled, original, checked, seed))
@@ -135,7 +130,7 @@ def write_chains(
         _require_space(folder, sum(chain.draws for chain in chains) * columns.width)
         stats, paths = arviz.sample_stats_of(container), []
         for place, chain in enumerate(chains):
-            paths.append(folder / chain_file(chain.number))
+            paths.append(folder / f"chain_{chain.number}.csv")
             here = {name: value[place] for name, value in stats.items() if value.ndim == 2}
             write_chain(paths[-1], chain, here, ordered, columns.blocks(place))
     for path in set(replaced) - set(paths):
@@ -167,13 +162,6 @@ def _without_weighted(
         raise OptionError(f"{said}; leave them out of names=")
     warnings.warn(f"{said}; the files lack them", stacklevel=4)
     return tuple(name for name in missing if name not in of_rows)
-
-
-def _require_rows(count: int, expected: int) -> None:
-    if count != expected:
-        raise DataError(
-            f"the data have {count} rows, but the fit is of {expected}: expected its full data"
-        )
 
 
 def _chains(

@@ -19,7 +19,7 @@ one parameter of each unit give draws of the posterior itself, to which no rows 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from stancoreset.posterior import Certificate
 from stancoreset.reference import INTEGRATED, ITERATED, Reference
@@ -61,37 +61,8 @@ class Way:
         return " → ".join((self.reference, self.rows, self.sampler, self.verdict))
 
 
-def _is_possible(way: Way) -> bool:
-    """Whether a default fit can go this way."""
-    if way.rows == "no rows" or way.reference == "integrals":  # else method="gaussian"
-        return (way.rows, way.reference, way.verdict) == ("no rows", "integrals", "weights")
-    if "all rows" in (way.reference, way.rows):
-        return way.reference == way.rows == "all rows" and way.verdict == "weights"
-    if way.reference == "Laplace fit":
-        return way.rows != "rows for each group" and way.verdict == "weights"
-    return way.reference != "unsettled reference" or way.verdict == "weights"
-
-
-#: All ways of a default fit.
-WAYS = tuple(
-    way
-    for reference in get_args(ReferenceKind)
-    for rows in get_args(RowsKind)
-    for verdict in get_args(VerdictKind)
-    if _is_possible(way := Way(reference, rows, verdict))
-)
-
-
 def way_of(reference: Reference, coreset: Coreset | None, certificate: Certificate) -> Way:
-    """Name the way of one round by its results.
-
-    Parameters
-    ----------
-    reference : Reference
-    coreset : Coreset or None
-        None for draws of a Gaussian, with ``method="gaussian"``.
-    certificate : Certificate
-    """
+    """Name the way of one round by its results; draws of a Gaussian have no coreset."""
     return Way(
         kind_of_reference(reference, coreset),
         kind_of_rows(coreset),

@@ -397,7 +397,7 @@ def test_where_the_papers_experiments_are(given, command, capsys):
 
 
 def test_interrupted_while_it_starts(monkeypatch, capsys):
-    def interrupt(_handlers):
+    def interrupt():
         raise KeyboardInterrupt
 
     monkeypatch.setattr("stancoreset.cli.commands.make_parser", interrupt)

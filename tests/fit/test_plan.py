@@ -17,8 +17,7 @@ from tiers import some
 import stancoreset as sc
 from stancoreset.batch.job import default_settings
 from stancoreset.batch.spec import read_jobs
-from stancoreset.cli.commands import HANDLERS, main
-from stancoreset.cli.parser import make_parser
+from stancoreset.cli.commands import main, make_parser
 from stancoreset.errors import OptionError, OutputError, SolverError
 from stancoreset.fit import Plan, fit_options, merge_options
 from stancoreset.fit.in_the_loop import select_in_the_loop
@@ -97,7 +96,7 @@ def test_typed_options_of_methods_are_those_of_all_methods():
     ],
 )
 def test_the_command_line_has_every_option_with_its_default(command, listed, size):
-    (commands,) = (a.choices for a in make_parser(HANDLERS)._actions if a.choices is not None)
+    (commands,) = (a.choices for a in make_parser()._actions if a.choices is not None)
     actions = {a.dest: a for a in commands[command]._actions}  # type: ignore[index]
     python_only = {"coords", "dims", "show_console", "refresh"}
     assert {*listed} - python_only <= {*actions}
@@ -178,7 +177,7 @@ def test_refine_of_a_batch_and_of_the_command_line(tmp_path, capsys):
 def test_help_of_every_command_can_be_formatted(capsys):
     for command in ("fit", "merge", "demo"):
         with pytest.raises(SystemExit):
-            make_parser(HANDLERS).parse_args([command, "--help"])
+            make_parser().parse_args([command, "--help"])
     assert "--max-rounds R" in capsys.readouterr().out
     assert argparse.SUPPRESS not in capsys.readouterr().out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -20,10 +20,39 @@ from stancoreset.fit.iterating import ReferenceIteration
 from stancoreset.policy import DEFAULT
 from stancoreset.reference import Reference
 from stancoreset.reference.base import GaussianFit
-from stancoreset.runs.ways import WAYS, kind_of_reference, kind_of_rows, way_of
+from stancoreset.runs.ways import (
+    ReferenceKind,
+    RowsKind,
+    VerdictKind,
+    Way,
+    kind_of_reference,
+    kind_of_rows,
+    way_of,
+)
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 YES_OR_NO = (False, True)
+
+
+def is_possible(way: Way) -> bool:
+    """Whether a default fit can go this way."""
+    if way.rows == "no rows" or way.reference == "integrals":  # else method="gaussian"
+        return (way.rows, way.reference, way.verdict) == ("no rows", "integrals", "weights")
+    if "all rows" in (way.reference, way.rows):
+        return way.reference == way.rows == "all rows" and way.verdict == "weights"
+    if way.reference == "Laplace fit":
+        return way.rows != "rows for each group" and way.verdict == "weights"
+    return way.reference != "unsettled reference" or way.verdict == "weights"
+
+
+#: All ways of a default fit.
+WAYS = tuple(
+    way
+    for reference in get_args(ReferenceKind)
+    for rows in get_args(RowsKind)
+    for verdict in get_args(VerdictKind)
+    if is_possible(way := Way(reference, rows, verdict))
+)
 
 
 def reference(method: str, **about: Any) -> Reference:

@@ -381,10 +381,9 @@ def test_unusable_draws_are_refused_by_name(rows, words):
 
 
 def test_the_command_line_lists_every_reference():
-    from stancoreset.cli.commands import HANDLERS
-    from stancoreset.cli.parser import make_parser
+    from stancoreset.cli.commands import make_parser
 
-    commands = make_parser(HANDLERS)._subparsers._group_actions[0].choices
+    commands = make_parser()._subparsers._group_actions[0].choices
     option = next(a for a in commands["fit"]._actions if a.dest == "reference")
     assert set(option.choices) == set(METHODS)
 

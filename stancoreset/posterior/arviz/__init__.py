@@ -25,6 +25,7 @@ from stancoreset.posterior.arviz.diagnostics import (
     UNRELIABLE,
     MonteCarlo,
     ess,
+    kde,
     mcse,
     normal_scores,
     pareto_khat,
@@ -36,7 +37,6 @@ from stancoreset.posterior.arviz.diagnostics import (
     worst_monte_carlo,
     worst_rhat,
 )
-from stancoreset.posterior.arviz.kde import kde
 from stancoreset.posterior.arviz.reading import (
     Posterior,
     attrs_of,

@@ -1,4 +1,11 @@
-"""ArviZ's diagnostics, with the same results on both lines."""
+"""ArviZ's diagnostics, with the same results on both lines.
+
+References
+----------
+Vehtari, Simpson, Gelman, Yao & Gabry (2024). Pareto smoothed importance sampling. JMLR 25.
+Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021). Rank-normalization, folding, and localization:
+an improved R̂ for assessing convergence of MCMC. Bayesian Analysis 16(2), (14).
+"""
 
 from __future__ import annotations
 
@@ -190,12 +197,6 @@ def pareto_khat(draws: Float, least: float = 100.0) -> float:
     tail, of 3 √(S/r) draws if S draws are worth r S independent ones there. NaN if r S is below
     100, or the draws of both tails are mostly tied.
 
-    References
-    ----------
-    Vehtari, Simpson, Gelman, Yao & Gabry (2024). Pareto smoothed importance sampling. JMLR 25.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> cauchy = np.random.default_rng(0).standard_t(1, size=(4, 1_000))
     >>> 0.7 < pareto_khat(cauchy) < 1.3
@@ -223,13 +224,6 @@ def normal_scores(draws: Float) -> Float:
     increasing function of the draws, and standard normal whatever their distribution. R̂ and the
     effective sample sizes of Stan and ArviZ are those of normal scores.
 
-    References
-    ----------
-    Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021). Rank-normalization, folding, and
-    localization: an improved R̂ for assessing convergence of MCMC. Bayesian Analysis 16(2), (14).
-
-    Examples
-    --------
     >>> import numpy as np
     >>> normal_scores(np.array([[1.0, 1e6, -5.0]])).round(2)
     array([[ 0.  ,  0.87, -0.87]])
@@ -242,28 +236,17 @@ def normal_scores(draws: Float) -> Float:
 
 
 def _scalars(posterior: Any) -> dict[str, Float]:
-    """All scalars of a posterior, or of the output of `variables_of`: (chains, draws, P) by name.
+    """All scalars of a posterior, or of arrays (chains, draws, …): (chains, draws, P) by name.
 
-    Variables without a draw are left out. Nothing is copied: draws may fill half of the memory.
+    Arrays may have more chains than draws, unlike in `variables_of`. Variables without a draw are
+    left out. Nothing is copied: draws may fill half of the memory.
     """
-    variables = {name: v for name, v in _variables(posterior).items() if v.size}
-    return {name: v.reshape(*v.shape[:2], -1) for name, v in variables.items()}
-
-
-def _variables(posterior: Any) -> Mapping[str, NDArray[Any]]:
-    """Draws by name, each (chains, draws, *shape).
-
-    Unlike `variables_of`, a mapping of arrays may have more chains than draws.
-
-    Unlike `variables_of`, arrays with more chains than draws are accepted.
-    """
-    if (
-        isinstance(posterior, Mapping)
-        and posterior
-        and all(np.ndim(v) > 1 for v in posterior.values())
-    ):
-        return {name: np.asarray(values) for name, values in posterior.items()}
-    return variables_of(posterior)
+    arrays = isinstance(posterior, Mapping) and posterior
+    if arrays and all(np.ndim(v) > 1 for v in posterior.values()):
+        variables = {name: np.asarray(values) for name, values in posterior.items()}
+    else:
+        variables = variables_of(posterior)
+    return {name: v.reshape(*v.shape[:2], -1) for name, v in variables.items() if v.size}
 
 
 def _suspects(
@@ -332,12 +315,6 @@ def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
     If a tail cannot be fitted (fewer than 25 draws, or the largest weights all tied), the weights
     are normalised but not smoothed, and k̂ is infinite.
 
-    References
-    ----------
-    Vehtari, Simpson, Gelman, Yao & Gabry (2024). Pareto smoothed importance sampling. JMLR 25.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> lw, khat = psislw(np.random.default_rng(0).normal(0, 0.1, size=1000))
     >>> round(float(np.exp(lw).sum()), 10), khat < 0.5
@@ -352,16 +329,14 @@ def psislw(log_weights: ArrayLike) -> tuple[Float, float]:
         raise DataError("no log weight is finite: every draw has weight zero")
     # a weight of e^-800 is practically zero and keeps ArviZ's arithmetic finite
     flat = np.maximum(flat - flat.max(), -800.0)
-    plain = flat - np.log(np.exp(flat).sum())
+    weights, khat = flat - np.log(np.exp(flat).sum()), np.inf
     if np.ptp(flat) < 1e-8:
-        return plain.reshape(raw.shape), 0.0
-    tail = min(flat.size // 5, int(3 * np.sqrt(flat.size)))
-    if not _has_tail(flat, tail):
-        return plain.reshape(raw.shape), np.inf
-    smoothed, khat = psislw_rows(flat)
-    if np.isnan(khat):
-        return plain.reshape(raw.shape), np.inf
-    return smoothed.reshape(raw.shape), float(khat)
+        khat = 0.0
+    elif _has_tail(flat, min(flat.size // 5, int(3 * np.sqrt(flat.size)))):
+        smoothed, shape = psislw_rows(flat)
+        if not np.isnan(shape):
+            weights, khat = smoothed, float(shape)
+    return weights.reshape(raw.shape), khat
 
 
 def _has_tail(values: Float, count: int) -> bool:
@@ -387,6 +362,18 @@ def psislw_rows(log_weights: Float, relative_efficiency: float = 1.0) -> tuple[F
         else:
             smoothed, khat = arviz().psislw(log_weights, reff=relative_efficiency)
     return np.asarray(smoothed, dtype=float), np.asarray(khat, dtype=float)
+
+
+def kde(draws: Float) -> tuple[Float, Float]:
+    """A grid over the range of draws (n,), and ArviZ's kernel density estimate there."""
+    with quiet():
+        if is_v1():
+            from arviz_stats.base import array_stats
+
+            grid, density, *_ = array_stats.kde(draws)
+        else:
+            grid, density = arviz().kde(draws)
+    return np.asarray(grid, float), np.asarray(density, float)
 
 
 def summary(

@@ -109,20 +109,21 @@ def dataset_of(posterior: Any) -> xr.Dataset:
     import pandas as pd
     import xarray as xr
 
+    arrays: Mapping[str, ArrayLike] | None = None
     if is_container(posterior):
         dataset = group_of(posterior, "posterior")
     elif isinstance(posterior, xr.Dataset):
         dataset = posterior
     elif isinstance(posterior, pd.DataFrame):
-        dataset = from_arrays(_table_arrays(posterior))
+        arrays = _table_arrays(posterior)
     elif isinstance(posterior, Mapping):
-        dataset = from_arrays(_mapping_arrays(posterior))
+        arrays = _mapping_arrays(posterior)
     elif callable(getattr(posterior, "stan_variables", None)):
-        dataset = from_arrays(_cmdstanpy_arrays(posterior))
+        arrays = _cmdstanpy_arrays(posterior)
     elif hasattr(posterior, "sampler_stats") and isinstance(
         getattr(posterior, "variables", None), Mapping
     ):
-        dataset = from_arrays({name: posterior.draws(name) for name in posterior.variables})
+        arrays = {name: posterior.draws(name) for name in posterior.variables}
     elif getattr(posterior, "posterior", None) is not None:
         return dataset_of(posterior.posterior)
     else:
@@ -130,13 +131,9 @@ def dataset_of(posterior: Any) -> xr.Dataset:
             f"cannot read posterior draws from {_kind(posterior)}; expected an ArviZ container, "
             "a fit, a cmdstanpy fit, or a dict of arrays (chains, draws, *shape)"
         )
+    if arrays is not None:
+        dataset = make_dataset(arrays, SAMPLE_DIMS, coords=None, dims=None, group="posterior")
     return _chains_first(dataset)
-
-
-def from_arrays(arrays: Mapping[str, ArrayLike]) -> xr.Dataset:
-    if not arrays:
-        raise DataError("the posterior has no variables")
-    return make_dataset(arrays, SAMPLE_DIMS, coords=None, dims=None, group="posterior")
 
 
 def _chains_first(dataset: xr.Dataset) -> xr.Dataset:

@@ -16,7 +16,7 @@ from stancoreset.limits import ROUNDING
 from stancoreset.posterior.arviz import kde
 from stancoreset.posterior.corrected import systematic_resample
 from stancoreset.posterior.digits import with_spread
-from stancoreset.posterior.named import NamedPosterior, common_variables, read_posteriors, scalars
+from stancoreset.posterior.named import common_variables, read_posteriors, scalars
 from stancoreset.posterior.plots.figures import (
     COLORS,
     LINES,
@@ -221,20 +221,13 @@ def _standardised(samples: Sequence[Mapping[str, Float]]) -> list[dict[str, Floa
 
 
 def _write_moments(ax: Axes, drawn: Drawn) -> None:
-    """Write the first posterior's mean ± standard deviation to the right of each parameter."""
+    """Write the first posterior's mean ± sd, of a constant its value, beside each parameter."""
     across = ax.get_yaxis_transform()
-    texts = [_moments(draws) for draws in drawn.samples[0].values()]
-    for y, text in zip(ax.get_yticks(), texts, strict=True):
+    for y, draws in zip(ax.get_yticks(), drawn.samples[0].values(), strict=True):
+        mean, sd = float(draws.mean()), float(draws.std())
+        text = with_spread(mean, sd).replace("-", "\N{MINUS SIGN}") if sd > 0 else f"{mean:.4g}"
         ax.text(1.02, y, text, transform=across, va="center", fontsize=9, color="0.35")
     ax.text(1.02, 1.0, "mean ± sd", transform=ax.transAxes, va="bottom", fontsize=9, color="0.35")
-
-
-def _moments(draws: Float) -> str:
-    """Mean ± standard deviation; of a constant, its value."""
-    mean, sd = float(draws.mean()), float(draws.std())
-    if not sd > 0:
-        return f"{mean:.4g}"
-    return with_spread(mean, sd).replace("-", "\N{MINUS SIGN}")
 
 
 def plot_density(
@@ -355,7 +348,7 @@ def read_drawn(
     max_parameters: int,
     weights: Mapping[str, Any] | None,
 ) -> Drawn:
-    """The draws of all posteriors by label."""
+    """The draws of all posteriors by label, resampled to equal weights where they have weights."""
     read = read_posteriors(posteriors, weights=weights)
     base = read[0]
     shared = [common_variables(base, posterior, var_names) for posterior in read[1:] or read]
@@ -369,20 +362,15 @@ def read_drawn(
     samples, divergent = [], []
     for posterior in read:
         columns = scalars(posterior.dataset, common, labels_of=base.dataset)
-        index = _equally_weighted(posterior)
+        index: Any = slice(None)
+        if posterior.weights is not None:
+            # the effective number: more would only repeat draws, and densities would ripple
+            effective = round(1 / float(posterior.weights @ posterior.weights))
+            index = systematic_resample(posterior.weights, max(1, effective))
         flat = {label: columns[label].ravel() for label in kept}
         samples.append({label: draws[index] for label, draws in flat.items()})
         divergent.append({label: draws[posterior.divergent] for label, draws in flat.items()})
     return Drawn([posterior.name for posterior in read], samples, divergent, len(labels))
-
-
-def _equally_weighted(posterior: NamedPosterior) -> Any:
-    """Resample a weighted posterior systematically to draws of equal weight."""
-    if posterior.weights is None:
-        return slice(None)
-    weights = posterior.weights
-    # the effective number: more would only repeat draws, and densities would ripple
-    return systematic_resample(weights, max(1, round(1 / float(weights @ weights))))
 
 
 def _grid(panels: int) -> Panels:

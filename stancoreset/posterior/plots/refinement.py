@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Refined(Protocol):
-    """A fit that tells what it has tried."""
-
-    @property
-    def rounds(self) -> Sequence[Any]:
-        """One record for each round."""
-        ...
-
-
-def plot_refinement(
-    records: Sequence[Any] | Refined, ax: Panels | Sequence[Axes] | None = None
-) -> Panels:
+def plot_refinement(records: Any, ax: Panels | Sequence[Axes] | None = None) -> Panels:
     """Plot Pareto k̂ and held-out error of every round, labelled with its action.
 
     The legends name the verdicts' colours and the certificate's limits.
@@ -92,12 +81,7 @@ def plot_refinement(
     bottom.set_xlabel("round")
     for panel in panels:
         tidy(panel)
-        handles, labels = panel.get_legend_handles_labels()
-        if panel is top:
-            handles, labels = [*_verdicts(), *handles], [*VERDICT_COLORS, *labels]
-        panel.legend(
-            handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8
-        )
+        panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     seconds = np.cumsum([float(row["seconds"]) for row in rows])
     parts = [f"{rows[0]['verdict']} after {seconds[0]:,.0f} s"]
     if len(rows) > 1:
@@ -106,21 +90,13 @@ def plot_refinement(
     return panels
 
 
-def _verdicts() -> list[Any]:
-    """A legend's marks of the verdicts."""
-    from matplotlib.lines import Line2D
-
-    return [
-        Line2D([], [], color=color, marker="o", markersize=7, linestyle="none")
-        for color in VERDICT_COLORS.values()
-    ]
-
-
 def _draw_khat(
     top: Axes, rows: Sequence[Mapping[str, Any]], colors: Sequence[str], most: float = 1.5
 ) -> None:
     """Draw Pareto k̂ and its limit; values beyond the panel appear at its edge."""
     x = np.arange(len(rows))
+    for verdict, color in VERDICT_COLORS.items():  # of the legend alone
+        top.plot([], [], "o", color=color, markersize=7, label=verdict)
     limits = [reliable_khat(int(row["n_draws"])) for row in rows]
     label = f"k̂ below: certified from\nan efficiency of {percent(RULE.efficiency)}"
     top.hlines(limits, x - 0.5, x + 0.5, LIMIT, LINES[1], linewidth=1.0, zorder=0, label=label)
