@@ -26,7 +26,13 @@ from stancoreset.engines import (
 )
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.fit.all_rows import are_few, stand_for_themselves
-from stancoreset.fit.collapsing import collapsed_reference, quadratic_of_likelihood
+from stancoreset.fit.collapsing import (
+    collapsed_reference,
+    evaluated,
+    look_at,
+    quadratic_of_likelihood,
+    require_varied,
+)
 from stancoreset.fit.integrating import integrated_reference
 from stancoreset.limits import NOISE
 from stancoreset.policy import Policy
@@ -34,21 +40,9 @@ from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.program import (
     RowFreeProgram,
     Session,
-    held_once,
     in_likelihood_coordinates,
-    reference_in_psi,
 )
-from stancoreset.reference import (
-    ITERATED,
-    Reference,
-    finite_log_likelihood,
-    fit_reference,
-    in_dimensions,
-    in_use,
-    reference_from_evaluated,
-    require_usable,
-    start_seed,
-)
+from stancoreset.reference import Reference, fit_reference, in_dimensions, start_seed
 from stancoreset.rows import FullData
 from stancoreset.selection import PAIRS, Expansion
 
@@ -59,18 +53,8 @@ _log = logging.getLogger(__name__)
 class ReferenceIteration:
     """The search for draws at which the log likelihood is matched.
 
-    Attributes
-    ----------
-    session : Session
-    checked : mapping
-        The full data.
-    full : FullData
-    nuts : NUTS
-        The user's options, of which the number of chains, their target acceptance and depth count.
-    seed : int
-    count : int
-        Least number of the reference's draws that are evaluated.
-    policy : Policy
+    Of the user's options `nuts` the number of chains, their target acceptance and depth count. At
+    least `count` of the reference's draws are evaluated.
     """
 
     session: Session
@@ -159,7 +143,7 @@ class ReferenceIteration:
         )
         whole = self.session.seen_data(self.checked)
         best = self._long(whole, self._turns(whole, expansion, point[None]))
-        return replace(self._reference(whole, best), by_chains=by_chains)
+        return replace(self._reference(best), by_chains=by_chains)
 
     def from_reference(self, reference: Reference, by_chains: str = "") -> Reference:
         """Iterate from a reference; it stays if it is good, and with a reason if that fails.
@@ -175,17 +159,12 @@ class ReferenceIteration:
             if reference.method == "pilot" and are_few(self.full):
                 self._require_near(gap, view.full)  # they are draws of all rows' posterior
             best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
-            found = self._reference(view.full, best)
+            found = self._reference(best)
             left = f"the quadratic of a {reference.label} is off by {gap:.2g} nats at its draws"
             why = by_chains or left
             return replace(found, elsewhere=reference.elsewhere, by_chains=why)
         except StancoresetError as error:
             return replace(reference, unsettled=_clause(error))
-
-    def _here(self, full: FullData, psi: Float) -> Reference:
-        """A reference of values of ψ, the first of which are evaluated."""
-        looked_at = finite_log_likelihood(full, psi[: self.policy.looked_at])
-        return reference_in_psi(psi, looked_at, full, self.seed)
 
     @property
     def _are_scaled(self) -> bool:
@@ -304,10 +283,9 @@ class ReferenceIteration:
         order = np.random.default_rng([seed, turn]).permutation(chains * length)
         draws = found.reshape(chains * length, -1)
         psi = session.seen(self.checked, draws)
-        if not np.any(np.ptp(psi, axis=0) > 0):
-            raise ReferenceFitError("what the rows see does not vary over the draws")
+        require_varied(psi)
         rhat = worst_rhat({"theta": found})
-        seen = self._here(full, psi[order])
+        seen = look_at(full, psi[order], self.seed, self.policy)
         gap = expansion.gap(seen)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
         return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged, length)
@@ -322,54 +300,24 @@ class ReferenceIteration:
         nuts, dimensions = self.nuts, self.full.n_params
         return nuts.delta if full.blocks is None else nuts.delta_of_groups(dimensions)
 
-    def _reference(self, whole: FullData, last: _Turn) -> Reference:
-        """A reference of the last turn's draws, evaluated where they were looked at, in ψ.
-
-        Both forms of the likelihood are compared at a few of them.
-        """
-        full, draws, known = self.full, last.draws, last.seen.log_likelihood
-        require_usable(draws, full.param_names, "draws of prior times quadratic")
-        more = draws[len(known) : in_use(self.count, len(draws))]
-        if len(more):
-            psi = self.session.seen(self.checked, more)
-            known = np.concatenate([known, finite_log_likelihood(whole, psi)])
-        known = known - held_once(self.session, self.checked, full, whole, draws, known)
-        found = reference_from_evaluated(full, draws, known, ITERATED, self.seed)
+    def _reference(self, last: _Turn) -> Reference:
+        """A reference of the last turn's draws, evaluated where they were looked at, in ψ."""
+        found = evaluated(self.session, self.checked, self.full, last.draws, last.seen, self.count)
         return replace(found, diverged=last.diverged > self.policy.divergent_share)
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """Draws from prior times one quadratic.
-
-    Attributes
-    ----------
-    expansion : Expansion
-        The quadratic.
-    draws : ndarray, shape (S, P)
-        In random order.
-    last : ndarray, shape (chains, P)
-        Where the chains ended.
-    seen : Reference
-        What the rows see of the draws.
-    gap : float
-        What the quadratic leaves of L at the draws.
-    rhat : float
-        Largest R̂ of the parameters.
-    diverged : float
-        Share of divergent transitions.
-    length : int
-        Iterations of each chain.
-    """
+    """Draws from prior times one quadratic."""
 
     expansion: Expansion
-    draws: Float
-    last: Float
-    seen: Reference
-    gap: float
-    rhat: float
-    diverged: float
-    length: int
+    draws: Float  # (S, P), in random order
+    last: Float  # (chains, P), where the chains ended
+    seen: Reference  # what the rows see of the draws
+    gap: float  # what the quadratic leaves of L at the draws
+    rhat: float  # the largest of the parameters
+    diverged: float  # share of divergent transitions
+    length: int  # iterations of each chain
 
 
 def count_iterations(policy: Policy) -> int:

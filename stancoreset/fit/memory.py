@@ -73,18 +73,7 @@ class Need:
 
 
 def memory_needed(session: Session, checked: StanData, full: FullData, nuts: NUTS) -> Need:
-    """Estimate what a fit needs beside what the process has.
-
-    Parameters
-    ----------
-    session : Session
-    checked : mapping
-        The full data.
-    full : FullData
-        They, before the engine holds them.
-    nuts : NUTS
-        Options, which say how many draws are kept.
-    """
+    """Estimate what a fit needs beside what the process has, before the engine holds the rows."""
     program, n_obs = session.program, full.n_obs
     count = parameter_count(program, session.no_rows(checked))
     stored = isinstance(checked, StoredRows)

@@ -11,6 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 from stancoreset.errors import ReferenceFitError
+from stancoreset.fit.all_rows import coreset_of
 from stancoreset.fit.plan import BY_GROUP, HERMITE, Plan, is_in_the_loop
 from stancoreset.fit.projector import require_series
 from stancoreset.fit.setup import Setup
@@ -104,14 +105,5 @@ def quadratic_only(plan: Plan, view: LikelihoodView, expansion: Expansion) -> Co
     count = full.passes.distinct or full.n_obs
     size = min(count, plan.policy.first_size if isinstance(plan.size, str) else int(plan.size))
     chosen = np.sort(np.random.default_rng([plan.seed, 53]).choice(count, size, replace=False))
-    norm = view.reference.norm
-    error = expansion.gap(view.reference) / norm
-    return Coreset(
-        indices=chosen if full.row_numbers is None else full.row_numbers[chosen],
-        weights=full.weights_at(chosen),
-        n_obs=full.n_obs,
-        method=QUADRATIC_ONLY,
-        relative_error=error,
-        heldout_error=error,
-        norm=norm,
-    )
+    gap, norm = expansion.gap(view.reference), view.reference.norm
+    return coreset_of(full, chosen, full.weights_at(chosen), QUADRATIC_ONLY, gap, norm)

@@ -7,9 +7,10 @@ from it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from stancoreset.analysis import worth
 from stancoreset.engines import Float, SampleResult
@@ -48,6 +49,8 @@ from stancoreset.rows import MANY, FullData
 from stancoreset.runs import OWN_DRAWS, Change, Round
 from stancoreset.selection import Coreset, row_columns
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -83,49 +86,41 @@ class Pipeline(Setup):
 
         An attempt `like` lends its reference and coreset.
         """
-        started = time.perf_counter()
-        folder = self.folder
-        reference, here = folder.found("reference"), self
-        if reference is None:
-            if self._refers_to_itself:
-                here = replace(self, chosen=select_by_own_posterior(self, full))
-                reference = here._own_draws(full)
-            else:
-                reference = like.reference if like else self.reference(full)
-            self._keep("reference", reference)
+        started, folder = time.perf_counter(), self.folder
+
+        def find_reference() -> Reference:
+            if isinstance(self.plan.reference, str) and self.plan.reference == OWN_DRAWS:
+                return self._own_draws(full)
+            return like.reference if like else self.reference(full)
+
+        reference = self._finished("reference", find_reference)
+        coreset: Coreset | None = None
         # Draws of a Gaussian belong to no coreset.
         gaussian = self.plan.is_gaussian and not reference.is_collapsed
-        completes = not gaussian and not reference.is_integrated
-        coreset = folder.found("coreset") if completes else None
-        if completes and coreset is None:
-            coreset = like.coreset if like else self._described(here.coreset(full, reference))
-            self._keep("coreset", coreset)
+        if not gaussian and not reference.is_integrated:
+            coreset = self._finished(
+                "coreset",
+                lambda: like.coreset if like else self._described(self.coreset(full, reference)),
+            )
         judge = Certifier(self.session, self.checked, coreset, (reference, *self.earlier))
         posterior, native = folder.found("posterior"), None
         if posterior is None:
-            if self.plan.is_gaussian or reference.is_integrated:
-                result = self.draw(full, reference, coreset)
-            else:
+            by_chains = not (self.plan.is_gaussian or reference.is_integrated)
+            if by_chains and (like is None or like.round.n_transitions):
                 assert coreset is not None
-                if like is None or like.round.n_transitions:
-                    known = None if like is None else like.known
-                    result = sample_coreset(self, reference, coreset, known)
-                else:
-                    result = sample_independently(self, full, reference, coreset)
-                if like is None:
-                    advise_all_rows(self, full, reference, result)
-                    result, sounder = sample_until_sound(
-                        self, full, result, judge, reference, coreset
-                    )
-                    if sounder is not reference:
-                        self.folder.replace("reference", reference := sounder)
+                result = sample_coreset(self, reference, coreset, like.known if like else None)
+            else:
+                result = self.draw(full, reference, coreset)
+            if by_chains and like is None:
+                assert coreset is not None
+                advise_all_rows(self, full, reference, result)
+                result, sounder = sample_until_sound(self, full, result, judge, reference, coreset)
+                if sounder is not reference:
+                    folder.replace("reference", reference := sounder)
             native = result.native
             posterior = self.container(result, coreset)
             self._keep("posterior", posterior)
-        certificate = folder.found("certificate")
-        if certificate is None:
-            certificate = self.certify(judge, posterior)
-            self._keep("certificate", certificate)
+        certificate = self._finished("certificate", lambda: self.certify(judge, posterior))
         seconds = time.perf_counter() - started
         made = arviz.attrs_of(posterior)
         longer = change.lengthened * length_ratio(made, self.plan.nuts)
@@ -191,17 +186,16 @@ class Pipeline(Setup):
 
     def _own_draws(self, full: FullData) -> Reference:
         """A reference of the chosen rows' posterior, in place of one that does not exist."""
-        plan = self.plan
-        assert self.chosen is not None
+        plan, chosen = self.plan, self._chosen
         count = initial_draws(plan.size, plan.policy, few=full.passes.stored is not None)
         with self.stages("reference", total=count) as tick:
-            found = draws_of(self.session, self.checked, self.chosen, 2 * count, plan.seed)
+            found = draws_of(self.session, self.checked, chosen, 2 * count, plan.seed)
             return from_rows(full, found, "draws", count, plan.seed, tick)
 
-    @property
-    def _refers_to_itself(self) -> bool:
-        """Whether the coreset posterior's own draws are the reference."""
-        return isinstance(self.plan.reference, str) and self.plan.reference == OWN_DRAWS
+    @cached_property
+    def _chosen(self) -> Coreset:
+        """Rows and weights that are selected without a reference."""
+        return select_by_own_posterior(self, self.session.full_data(self.checked))
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
@@ -222,7 +216,7 @@ class Pipeline(Setup):
         else:
             view = evaluate_draws(self, view)
         if is_in_the_loop(plan.method):
-            coreset = self.chosen or select_by_own_posterior(self, full)
+            coreset = self._chosen
         else:
             found = None if controlled is None else select_unprojected(self, view, expansion)
             coreset = select_projected(self, view, controlled) if found is None else found
@@ -301,6 +295,14 @@ class Pipeline(Setup):
             certificate = judge.certificate(judge.chains(posterior), staged=True, tick=tick)
         self.stages.note(str(certificate))
         return certificate
+
+    def _finished(self, step: str, make: Callable[[], T]) -> T:
+        """What the folder has of a step, or what is made and kept now."""
+        found: T | None = self.folder.found(step)
+        if found is None:
+            found = make()
+            self._keep(step, found)
+        return found
 
     def _keep(self, step: str, value: Any) -> None:
         """Write a finished step to the folder, if there is one."""

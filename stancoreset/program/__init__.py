@@ -15,14 +15,15 @@ from stancoreset.program.certify import (
     PreviousChains,
     certificate_of_gaussian,
 )
-from stancoreset.program.containers import (
+from stancoreset.program.draws import (
     draws_container,
     labels_of_draws,
     make_provenance,
     reference_container,
     result_container,
+    take_spaced_draws,
+    unconstrain_all,
 )
-from stancoreset.program.draws import take_spaced_draws, unconstrain_all
 from stancoreset.program.identities import (
     TOLERANCE,
     Identity,
@@ -78,7 +79,6 @@ from stancoreset.program.session import (
     Session,
 )
 from stancoreset.program.without_rows import Psi, without_rows
-from stancoreset.program.words import describe_observation, describe_seen
 
 __all__ = [
     "CERTIFIED_DRAWS",
@@ -105,8 +105,6 @@ __all__ = [
     "check_adopted",
     "check_identities",
     "check_kind",
-    "describe_observation",
-    "describe_seen",
     "draw_gaussian",
     "draws_container",
     "few_quantities",

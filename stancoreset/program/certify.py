@@ -139,9 +139,6 @@ class Certifier:
         log_p = np.empty(len(draws))
         reference = self._at_the_reference()
 
-        def look(at: np.ndarray) -> None:
-            log_p[at] = density(draws[at], tick)
-
         def judge(at: np.ndarray, marginals: Marginals | None = None) -> Certificate:
             log_weights = log_p[at] - approximate[at]
             return certify(
@@ -159,27 +156,20 @@ class Certifier:
                 **chains.diagnostics,
             )
 
-        # Their gradients cost three times as much as the densities: where these certify, a fit,
-        # which is `staged`, and rows on disk, which would be read again, do without.
-        only_if_needed = staged or isinstance(self.checked, StoredRows)
-
-        def with_marginals(at: np.ndarray, certificate: Certificate) -> Certificate:
-            if only_if_needed and certificate.verdict == "certified":
-                return certificate
-            found = self._marginals(draws[at], certificate, log_p[at])
-            return certificate if found is None else judge(at, found)
-
-        everything = np.ones(len(draws), dtype=bool)
-        if staged and len(draws) >= count:
-            first = np.arange(len(draws)) % 4 == 0
-            look(first)
-            certificate = judge(first)
+        looked, few = np.zeros(len(draws), dtype=bool), np.arange(len(draws)) % 4 == 0
+        for at in [few, np.ones_like(few)] if staged and len(draws) >= count else [~looked]:
+            new = at & ~looked
+            log_p[new] = density(draws[new], tick)
+            looked, certificate = at, judge(at)
             if leaves_no_doubt(certificate):
-                return with_marginals(first, certificate)
-            look(~first)
-        else:
-            look(everything)
-        return with_marginals(everything, judge(everything))
+                break
+        # Gradients for marginals cost three times as much as the densities: where these certify, a
+        # fit, which is `staged`, and rows on disk, which would be read again, do without.
+        only_if_needed = staged or isinstance(self.checked, StoredRows)
+        if only_if_needed and certificate.verdict == "certified":
+            return certificate
+        found = self._marginals(draws[looked], certificate, log_p[looked])
+        return certificate if found is None else judge(looked, found)
 
     def matched(self, posterior: Any, certificate: Certificate) -> tuple[Float, Certificate] | None:
         """Move certified draws to the full posterior by affine maps, and certify them.

@@ -20,18 +20,8 @@ def require_known(full: FullData, seed: int) -> None:
     """Refuse a parameter of which the log density is the same wherever it is.
 
     Its chains would walk without end. Rows are read only if the prior is flat in some
-    parameter, and all of them only if a few do not know it.
-
-    Parameters
-    ----------
-    full : FullData
-    seed : int
-        Of the point at which the density is looked at.
-
-    Raises
-    ------
-    ReferenceFitError
-        It names the parameter.
+    parameter, and all of them only if a few do not know it. The `seed` is that of the point at
+    which the density is looked at; a `ReferenceFitError` names the parameter.
     """
     unknown: list[str] = []
     with suppress(StancoresetError):  # what is wrong with the rows a fit says better

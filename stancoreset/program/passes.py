@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -32,18 +31,6 @@ _POINTS = 5
 _ROWS = 2_000
 
 
-@dataclass(frozen=True)
-class Passes:
-    """The evaluation of densities and rows' log likelihoods.
-
-    If `compiled` is None, the engine that samples evaluates everything. `said` names the engines
-    and their difference, for the report; it is empty if there is only one.
-    """
-
-    compiled: CompiledForBoth | None = field(default=None, repr=False)
-    said: str = ""
-
-
 def choose_passes(
     chosen: Compiled,
     engine: Engine,
@@ -52,27 +39,27 @@ def choose_passes(
     data: StanData,
     threads: int,
     at_once: bool = True,
-) -> Passes:
+) -> tuple[CompiledForBoth | None, str]:
     """Compare stanli with the engine on the data; choose stanli if they are equal.
 
     `chosen` is the controlled program by the user's engine, and `data` are all rows in memory. With
-    `at_once`, stanli evaluates statements about all rows in place of the program's loops.
+    `at_once`, stanli evaluates statements about all rows in place of the program's loops. The first
+    result is None if the engine that samples evaluates everything. The second names the engines and
+    their difference, for the report; it is empty if there is only one.
     """
     other = embedded(threads)
     if engine.capabilities.in_process or other is None:
-        return Passes()
+        return None, ""
     try:
         passes = compile_controlled(other, program, controlled, at_once)
         apart = _apart(chosen, passes, program, controlled, data)
     except StancoresetError as error:  # if the engine refuses it too, it will raise again
         why = str(error).splitlines()[0].rstrip(".")
-        return Passes(said=f"{engine.version} alone, since {other.version} cannot: {why}")
+        return None, f"{engine.version} alone, since {other.version} cannot: {why}"
     if not apart <= TOLERANCE:
-        return Passes(
-            said=f"{engine.version} alone; {other.version} differs from it by {apart:.0e}"
-        )
+        return None, f"{engine.version} alone; {other.version} differs from it by {apart:.0e}"
     said = f"{other.version}, equal to {engine.version} within {apart:.0e}"
-    return Passes(CompiledForBoth(chosen, passes), said)
+    return CompiledForBoth(chosen, passes), said
 
 
 def _apart(
