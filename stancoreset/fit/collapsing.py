@@ -277,10 +277,8 @@ def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
 
 def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Reference:
     """The reference, from turns on all rows: after the first one draws are a reference's."""
-    # Of groups that rows tell apart what is left is a sum over them.
-    size = 1 if whole.blocks is None else whole.n_params
     policy = search.policy
-    near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
+    near, enough = of_groups(policy.near, whole), of_groups(policy.mendable, whole)
     before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn)
     for _ in range(policy.turns):
         before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, final=True)
@@ -295,6 +293,11 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
             f"most {near:.3g}"
         )
     return evaluated(search.session, search.checked, search.full, turn.draws, here, count)
+
+
+def of_groups(spread: float, full: FullData) -> float:
+    """A spread of what a quadratic leaves, which of many groups is a sum of independent terms."""
+    return spread if full.blocks is None else in_dimensions(spread, full.n_params)
 
 
 def look_at(rows: FullData, psi: Float, seed: int, policy: Policy) -> Reference:

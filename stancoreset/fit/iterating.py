@@ -30,6 +30,7 @@ from stancoreset.fit.collapsing import (
     collapsed_reference,
     evaluated,
     look_at,
+    of_groups,
     quadratic_of_likelihood,
     require_varied,
 )
@@ -42,7 +43,7 @@ from stancoreset.program import (
     Session,
     in_likelihood_coordinates,
 )
-from stancoreset.reference import Reference, fit_reference, in_dimensions, start_seed
+from stancoreset.reference import Reference, fit_reference, start_seed
 from stancoreset.rows import FullData
 from stancoreset.selection import PAIRS, Expansion
 
@@ -186,7 +187,7 @@ class ReferenceIteration:
         ReferenceFitError
             If the draws are not near the posterior.
         """
-        policy, mendable = self.policy, _of_groups(self.policy.mendable, full)
+        policy, mendable = self.policy, of_groups(self.policy.mendable, full)
         best: _Turn | None = None
         ahead: Expansion | None = None
         near: Float | None = None
@@ -223,7 +224,7 @@ class ReferenceIteration:
             If the chains do not agree, or the draws are not near the posterior.
         """
         policy, long = self.policy, self._length(long=True)
-        mendable = _of_groups(policy.mendable, full)
+        mendable = of_groups(policy.mendable, full)
         if best.length >= long and best.rhat <= policy.chains_agree:
             return best
         for length in (long, long, math.ceil(policy.unmixed_longer * long)):
@@ -247,7 +248,7 @@ class ReferenceIteration:
 
     def _require_near(self, gap: float, full: FullData) -> None:
         """Refuse a quadratic that leaves too much for its draws to be near the posterior."""
-        most = _of_groups(self.policy.far, full)
+        most = of_groups(self.policy.far, full)
         if not gap <= most:
             raise ReferenceFitError(
                 f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, "
@@ -324,11 +325,6 @@ def count_iterations(policy: Policy) -> int:
     """Iterations of each of four chains in a search of three turns, and in a last one."""
     draws = 3 * policy.search_draws + policy.reference_draws
     return 4 * policy.turn_warmup + draws // 4
-
-
-def _of_groups(spread: float, full: FullData) -> float:
-    """A spread of what a quadratic leaves, which of many groups is a sum of independent terms."""
-    return spread if full.blocks is None else in_dimensions(spread, full.n_params)
 
 
 def _clause(error: StancoresetError) -> str:

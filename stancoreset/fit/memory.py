@@ -81,17 +81,14 @@ def memory_needed(session: Session, checked: StanData, full: FullData, nuts: NUT
     # Draws are held as the program's values and once without constraints.
     draws = 2.0 * np.dtype(np.float64).itemsize * nuts.chains * nuts.draws * count
     rows = 0.0
-    if full.rows_to_bind >= _MANY and session.in_process and not _is_glm(session, checked):
+    glm = session.likelihood.glm_of(checked)
+    # Else matrix products evaluate what the rows see.
+    in_engine = session.in_process and (glm is None or glm.kernel is None)
+    if full.rows_to_bind >= _MANY and in_engine:
         a_row = _bytes_a_row(session.likelihood, checked)
         read = min(full.rows_to_bind, session.threads * MAX_ROWS_PER_CHUNK)
         rows = a_row * (full.rows_to_bind + _READING * read)
     return Need(n_obs, numbers // max(1, n_obs), count, rows, draws, free_memory())
-
-
-def _is_glm(session: Session, checked: StanData) -> bool:
-    """Whether matrix products evaluate what the rows see."""
-    found = session.likelihood.glm_of(checked)
-    return found is not None and found.kernel is not None
 
 
 def _bytes_a_row(session: Session, checked: StanData) -> float:

@@ -136,5 +136,5 @@ def expanded_view(
     view = in_likelihood_coordinates(session, checked, session.full_data(checked), reference)
     exact = kind == HERMITE
     if exact:
-        require_series(view.no_series())
+        require_series(view.session.no_series(view.full))
     return view, view.expansion(exact=exact)

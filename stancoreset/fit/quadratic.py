@@ -29,7 +29,7 @@ def expand_likelihood(setup: Setup, view: LikelihoodView) -> Expansion:
     An `OptionError` is raised if the plan asks for Hermite series of rows that have none.
     """
     if setup.plan.selection.projection == HERMITE:
-        require_series(view.no_series())
+        require_series(view.session.no_series(view.full))
         return view.expansion(exact=True)
     if prefers_series(setup, view.session, view.full):
         # Under a Gaussian far from the posterior an expectation may be infinite.
@@ -89,11 +89,6 @@ def stands_alone(plan: Plan, reference: Reference, expansion: Expansion) -> bool
         return True
     is_open = plan.searches and not (plan.selection.projection or plan.selection.draws)
     return is_open and is_negligible(expansion.gap(reference), reference.norm, plan.policy)
-
-
-def leaves_less(expansion: Expansion, reference: Reference, coreset: Coreset) -> bool:
-    """Whether the quadratic alone leaves less of the log likelihood than selected rows do."""
-    return coreset.heldout_error * (coreset.norm or 1.0) > expansion.gap(reference)
 
 
 def quadratic_only(plan: Plan, view: LikelihoodView, expansion: Expansion) -> Coreset:

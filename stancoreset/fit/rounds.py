@@ -34,7 +34,6 @@ from stancoreset.fit.sampling import (
     find_near,
     keeps_metric,
     may_take_small_steps,
-    with_small_steps,
 )
 from stancoreset.fit.selecting import influential_rows, more_candidates
 from stancoreset.fit.sizes import AUTO
@@ -287,7 +286,7 @@ class Rounds:
         ten times as long: one that is known beforehand fits no funnel.
         """
 
-        nuts, policy = self.pipeline.plan.nuts, self.pipeline.plan.policy
+        nuts = self.pipeline.plan.nuts
 
         def may_be_small(attempt: Attempt) -> bool:
             near = find_near(self.pipeline, attempt.reference, attempt.known)
@@ -295,7 +294,7 @@ class Rounds:
 
         diverged = attempts[0].reference.diverged
         if smaller == 1 and may_be_small(attempts[-1]) and not diverged:
-            return with_small_steps(nuts, policy)
+            return replace(nuts, adapt_delta=self.pipeline.plan.policy.careful_delta)
         # Chains that had small steps diverge with the first of a full warm-up's smaller ones too.
         closer = smaller + (diverged and may_be_small(attempts[0]))
         delta = 1 - (1 - nuts.delta) / 10**closer

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from stancoreset.fit.sizes import (
     worth_trying,
 )
 from stancoreset.program import LikelihoodView, Session, iter_log_lik_blocks
+from stancoreset.reference import extended
 from stancoreset.reference.expected import marginal_of_coefficients, row_function
 from stancoreset.rows import FullData
 from stancoreset.selection import (
@@ -71,7 +73,7 @@ def evaluate_draws(
     if wanted <= len(reference.draws):
         return view  # and no stage that did nothing
     with setup.stages("project"):
-        return view.extended(wanted)
+        return replace(view, reference=extended(view.full, reference, wanted))
 
 
 def select_unprojected(setup: Setup, view: LikelihoodView, expansion: Expansion) -> Coreset | None:

@@ -21,9 +21,8 @@ from stancoreset.fit.forecast import advise_all_rows, foresee_all_rows, foresee_
 from stancoreset.fit.in_the_loop import draws_of
 from stancoreset.fit.integrating import integrated_draws
 from stancoreset.fit.iterating import ReferenceIteration
-from stancoreset.fit.lengths import length_ratio
 from stancoreset.fit.plan import is_in_the_loop
-from stancoreset.fit.quadratic import expand_likelihood, leaves_less, needs_no_draws, quadratic_only
+from stancoreset.fit.quadratic import expand_likelihood, needs_no_draws, quadratic_only
 from stancoreset.fit.sampling import sample_coreset, sample_independently, sample_until_sound
 from stancoreset.fit.selecting import (
     evaluate_draws,
@@ -123,7 +122,8 @@ class Pipeline(Setup):
         certificate = self._finished("certificate", lambda: self.certify(judge, posterior))
         seconds = time.perf_counter() - started
         made = arviz.attrs_of(posterior)
-        longer = change.lengthened * length_ratio(made, self.plan.nuts)
+        asked = self.plan.nuts.iter_sampling
+        longer = change.lengthened * float(made.get("iter_sampling", asked)) / asked
         return Attempt(
             reference=reference,
             coreset=coreset,
@@ -161,8 +161,10 @@ class Pipeline(Setup):
             if iterates and self.source is None and not plan.is_gaussian:
                 foresee_chains(self, full.n_params)
             fit = partial(fit_reference, full, plan.reference, count, plan.seed, tick)
-            if self.source is not None:
-                return self._with_density(fit(), self.source)
+            if self.source is not None:  # whose density the draws have
+                drawn = fit()
+                with self.session.bind(self.checked, self.source) as bound:
+                    return replace(drawn, log_q=bound.log_density(drawn.draws))
             if not iterates:
                 return fit()
             iteration = ReferenceIteration(
@@ -178,11 +180,6 @@ class Pipeline(Setup):
                 return iteration.find_without_chains(fit)
             laplace = plan.reference == "laplace"
             return iteration.find(fit, collapses=laplace, integrates=laplace and plan.searches)
-
-    def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
-        """Draws of a coreset posterior, with its density."""
-        with self.session.bind(self.checked, coreset) as bound:
-            return replace(drawn, log_q=bound.log_density(drawn.draws))
 
     def _own_draws(self, full: FullData) -> Reference:
         """A reference of the chosen rows' posterior, in place of one that does not exist."""
@@ -220,9 +217,10 @@ class Pipeline(Setup):
         else:
             found = None if controlled is None else select_unprojected(self, view, expansion)
             coreset = select_projected(self, view, controlled) if found is None else found
-            # Rows may fit few draws, or curve what is flat.
+            # The quadratic alone leaves less if rows fit few draws, or curve what is flat.
+            left = coreset.heldout_error * (coreset.norm or 1.0)
             may_be_worse = controlled is not None and plan.searches
-            if may_be_worse and leaves_less(expansion, view.reference, coreset):
+            if may_be_worse and left > expansion.gap(view.reference):
                 with self.stages("select"):
                     coreset = quadratic_only(plan, view, expansion)
         if controlled is not None:

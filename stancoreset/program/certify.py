@@ -118,7 +118,8 @@ class Certifier:
 
     def chains(self, posterior: Any) -> Chains:
         """Draws of the coreset posterior, with their diagnostics."""
-        return Chains(posterior, self._parameters(posterior), self._quantities)
+        generated = self.session.adopted.original.generated_quantities  # no matter of sampling
+        return Chains(posterior, self._parameters(posterior), {d.name for d in generated})
 
     def certificate(
         self,
@@ -184,12 +185,14 @@ class Certifier:
         proposal = self._log_density(draws)
         match = moment_match(draws, density, proposal, log_weights=certificate.log_weights)
         density.check(match.draws)  # the draws have moved
+        values = self.session.full_data(self.checked).prior.constrain(match.draws)
+        one_chain = self._parameters({name: value[None] for name, value in values.items()})
         matched = certify(
             match.log_weights,
             certificate.heldout_error,
             moved=moved_by(match.log_weights, match.draws),
             witness=density.told,
-            monte_carlo=self._of_one_chain(match.draws),
+            monte_carlo=arviz.worst_monte_carlo(one_chain),
             **{name: getattr(certificate, name) for name in _OF_THE_CHAINS},
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
@@ -210,7 +213,8 @@ class Certifier:
         value, gradient = full.log_density_gradient(draws)
         with self.session.bind(self.checked, self.coreset) as bound:
             own, along = bound.log_density_gradient(draws)
-        if not _are_equal(value - own, log_weights, np.abs(log_p)):
+        apart = value - own - log_weights
+        if not np.ptp(apart) <= TOLERANCE * (1.0 + np.max(np.abs(log_p))):  # or not finite
             return None
         sums = left_by_groups(self.session, self.checked, self.coreset, draws)
         return marginals_of(log_weights, gradient - along, draws, blocks, full.param_names, sums)
@@ -218,18 +222,6 @@ class Certifier:
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""
         return parameter_draws(self.session, self.session.full_data(self.checked).prior, posterior)
-
-    @property
-    def _quantities(self) -> set[str]:
-        """Names of the author's generated quantities, which are no matter of sampling."""
-        return {d.name for d in self.session.adopted.original.generated_quantities}
-
-    def _of_one_chain(self, draws: Float) -> arviz.MonteCarlo:
-        """Monte-Carlo errors of unconstrained draws in their order."""
-        values = self.session.full_data(self.checked).prior.constrain(draws)
-        return arviz.worst_monte_carlo(
-            self._parameters({name: value[None] for name, value in values.items()})
-        )
 
     def _log_density(self, draws: Float) -> Float:
         """Log density of the approximate posterior, up to a constant: (S, P) → (S,)."""
@@ -273,12 +265,6 @@ class Certifier:
                 there = make_canonical(self.session, self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))
         return max(shares, default=float("nan"))
-
-
-def _are_equal(ours: Float, theirs: Float, sizes: Float) -> bool:
-    """Whether log weights, differences of numbers of such sizes, are the same up to a constant."""
-    apart = ours - theirs
-    return bool(np.ptp(apart) <= TOLERANCE * (1.0 + np.max(sizes)))  # false if one is not finite
 
 
 def certificate_of_gaussian(reference: Reference) -> Certificate | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +50,11 @@ def impossible_rows(session: Session, checked: StanData, seed: int) -> DataError
     if not found:
         return None
     rows, them = ("row", "it") if len(found) == 1 else ("rows", "them")
-    where = ", ".join(_told(row, program.levels, checked) for row in found[:3])
+    told = []
+    for row in found[:3]:
+        groups = ", ".join(f"{name} = {checked[name][row]}" for name in program.levels)
+        told.append(f"{row} ({groups})" if groups else str(row))
+    where = ", ".join(told)
     many = "over " if len(found) > _MOST else ""
     more = f" and {many}{min(len(found), _MOST) - 3} more" if len(found) > 3 else ""
     return DataError(
@@ -68,9 +71,3 @@ def _failing(rows: _Rows, fails: Callable[[_Rows], bool]) -> Iterator[int]:
     for half in np.array_split(rows, 2):
         if fails(half):
             yield from _failing(half, fails)
-
-
-def _told(row: int, levels: Mapping[str, str], checked: Mapping[str, Any]) -> str:
-    """A row's number, with its groups."""
-    groups = ", ".join(f"{name} = {checked[name][row]}" for name in levels)
-    return f"{row} ({groups})" if groups else str(row)

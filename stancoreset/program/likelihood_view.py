@@ -12,7 +12,6 @@ from stancoreset.program.session import Session
 from stancoreset.reference import (
     GaussianFit,
     Reference,
-    extended,
     reference_from_evaluated,
     require_finite,
 )
@@ -49,14 +48,6 @@ class LikelihoodView:
     @property
     def _is_gaussian(self) -> bool:
         return self.reference.method == "laplace"
-
-    def extended(self, count: int) -> LikelihoodView:
-        """The view with `count` evaluated draws, or as many as there are."""
-        return replace(self, reference=extended(self.full, self.reference, count))
-
-    def no_series(self) -> str:
-        """The reason why the rows have no Hermite series; empty if they have one."""
-        return self.session.no_series(self.full)
 
 
 def in_likelihood_coordinates(

@@ -65,7 +65,7 @@ class RowFreeProgram:
     def seconds(self) -> float:
         """Seconds that a gradient takes, on an engine in this process; of others zero."""
         session = self.session
-        if not session.engine.capabilities.in_process:  # others do not tell it alone
+        if not session.engine.capabilities.in_process:  # others cannot time a gradient alone
             return 0.0
         with session.density().bind(session.no_rows_with_psi(self.checked)) as bound:
             return seconds_of_gradient(bound, np.zeros((3, bound.n_params)))

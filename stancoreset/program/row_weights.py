@@ -172,7 +172,9 @@ def quantities_of_weighted_rows(
     """Names of generated quantities that read rows, if the data give rows weights."""
     if np.all(np.asarray(data[program.weights]) == 1):
         return ()
-    rows = _row_names(program)
+    counts = {name for counted in program.counted.values() for name in counted}
+    rows = {*program.rows, *program.given_rows, program.obs, *program.shared, program.weights}
+    rows |= counts
     return tuple(name for name in names if _read(original, program, name) & rows)
 
 
@@ -210,12 +212,6 @@ def require_repeatable(
             f"weights='frequency' is not possible for {', '.join(names)}: {cause}; fit data "
             "without weights, in which each row is repeated as often as it was observed"
         )
-
-
-def _row_names(program: WeightedProgram) -> set[str]:
-    sizes = (name for counted in program.counted.values() for name in counted)
-    own = {*program.rows, *program.given_rows, program.obs, *program.shared, program.weights}
-    return own.union(sizes)
 
 
 def _read(original: StanProgram, program: WeightedProgram, name: str) -> set[str]:

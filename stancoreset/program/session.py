@@ -401,6 +401,7 @@ class Session:
         return self._full[1]
 
     def _bound_full(self, checked: StanData, glm: FoundGlm | None) -> FullData:
+        evaluated = self._compiled.code if self._both is None else self._both.passes.code
         return FullData(
             self.density(),
             self.program,
@@ -408,13 +409,8 @@ class Session:
             in_process=self.in_process,
             threads=self.threads,
             glm=glm,
-            at_once=self._evaluated_code != self.controlled.code,
+            at_once=evaluated != self.controlled.code,
         )
-
-    @property
-    def _evaluated_code(self) -> str:
-        """The text of the program that evaluates rows."""
-        return self._compiled.code if self._both is None else self._both.passes.code
 
     def recognise_always(self) -> None:
         """Recognise a generalised linear model from now on, even with few rows."""
@@ -432,7 +428,9 @@ class Session:
         n_obs, n_params = self.program.n_obs(checked), len(self._param_names(checked))
         if not self._is_worth_finding(n_obs, n_params):
             return None
-        if self._glm is None or not _is_same(self._glm[0], checked):
+        if self._glm is None or (
+            self._glm[0] is not checked and content_hash(self._glm[0]) != content_hash(checked)
+        ):
             data = in_memory(checked)
             found = find_glm(self.program, self.density(), self.with_log_lik(), data)
             # Processes would read all rows again; the certificate compares them.
@@ -642,11 +640,6 @@ class Session:
         if self._witness is not None:
             self._witness[1].close()
         self._witness = None
-
-
-def _is_same(one: StanData, other: StanData) -> bool:
-    """Whether data are the same, if perhaps read twice."""
-    return one is other or content_hash(one) == content_hash(other)
 
 
 def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:
