@@ -21,8 +21,8 @@ from stancoreset.errors import (
     StancoresetError,
 )
 from stancoreset.fit.evidence import evidence_of
+from stancoreset.fit.forecast import memory_needed
 from stancoreset.fit.lengths import lengthened, max_kept_ratio, max_lengthening
-from stancoreset.fit.memory import memory_needed
 from stancoreset.fit.plan import NEEDS_GLM, Plan, reference_name
 from stancoreset.fit.refinement import (
     best_round,

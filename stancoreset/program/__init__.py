@@ -32,8 +32,6 @@ from stancoreset.program.identities import (
     identity_table,
     require_identities,
 )
-from stancoreset.program.impossible import impossible_rows
-from stancoreset.program.improper import require_known
 from stancoreset.program.integrated import (
     IntegratedPosterior,
     integrated_density,
@@ -45,7 +43,7 @@ from stancoreset.program.likelihood_view import (
     in_likelihood_coordinates,
     reference_in_psi,
 )
-from stancoreset.program.passes import PASSES, PassesName
+from stancoreset.program.no_posterior import impossible_rows, require_known
 from stancoreset.program.quantities import (
     bind_original,
     few_quantities,
@@ -73,11 +71,11 @@ from stancoreset.program.sampling import (
     require_room_for_draws,
     run_nuts,
 )
-from stancoreset.program.second_engine import SECOND, SecondEngine
 from stancoreset.program.session import (
     Data,
     Session,
 )
+from stancoreset.program.two_engines import PASSES, SECOND, PassesName, SecondEngine
 from stancoreset.program.without_rows import Psi, without_rows
 
 __all__ = [

@@ -28,8 +28,8 @@ from stancoreset.posterior import (
     why_chains_disagree,
 )
 from stancoreset.program.draws import make_canonical, parameter_draws, take_spaced_draws
-from stancoreset.program.group_sums import left_by_groups
 from stancoreset.program.integrated import integrated_density
+from stancoreset.program.row_blocks import left_by_groups
 from stancoreset.program.session import Session
 from stancoreset.reference import Reference
 from stancoreset.rows import TOLERANCE

@@ -32,8 +32,13 @@ from stancoreset.parallel import side_by_side
 from stancoreset.program.adopt import Adopted
 from stancoreset.program.candidates import choose_candidates
 from stancoreset.program.identities import SOLVER_TOLERANCE
-from stancoreset.program.passes import choose_passes
-from stancoreset.program.second_engine import compare_engines, compile_second, few_rows, find_second
+from stancoreset.program.two_engines import (
+    choose_passes,
+    compare_engines,
+    compile_second,
+    few_rows,
+    find_second,
+)
 from stancoreset.program.witnesses import AnyWitness, bind_witness, confirm_glm
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -86,8 +91,8 @@ class Session:
     of the full data evaluated at the same time, by default the engine's; `glm` says whether
     rows are evaluated in a faster form: those of generalised linear models by
     `stancoreset.rows.glm`, and loops of other programs by statements about all rows. `passes` says
-    whether another engine may evaluate the full data, see `stancoreset.program.passes`, and
-    `second` when CmdStan is asked too, see `stancoreset.program.second_engine`.
+    whether another engine may evaluate the full data, and `second` when CmdStan is asked too, see
+    `stancoreset.program.two_engines`.
     """
 
     def __init__(
@@ -463,7 +468,7 @@ class Session:
         return WitnessedDensity(full, witness, unit, name, tolerance, second)
 
     def _compare_engines(self, checked: StanData, tolerance: float, draws: Float) -> str:
-        """Compare the author's program by this engine and by CmdStan, see `second_engine`."""
+        """Compare the author's program by this engine and by CmdStan."""
         other = find_second(self.engine, self.second)
         if other is None:
             return ""
