@@ -200,10 +200,10 @@ def collapsed_reference(
         few = search.count(whole, policy.subsample_rows)
         if 4 * few > whole.n_obs:  # the sample would hardly be smaller
             turn = search.turn(_at_highest(search, whole, rough, start), start=start)
-            return _on_all(search, whole, turn, count)
-        with _sampled(whole, few, seed) as some:
-            turn = search.turn(_at_highest(search, some, rough, start), start=start)
-            turn = _on_some(search, some, turn, whole.n_obs)
+        else:
+            with _sampled(whole, few, seed) as some:
+                turn = search.turn(_at_highest(search, some, rough, start), start=start)
+                turn = _on_some(search, some, turn, whole.n_obs)
         return _on_all(search, whole, turn, count)
 
 

@@ -285,7 +285,6 @@ class Rounds:
         first pass did so already. Else a full warm-up finds a metric for each chain, which takes
         ten times as long: one that is known beforehand fits no funnel.
         """
-
         nuts = self.pipeline.plan.nuts
 
         def may_be_small(attempt: Attempt) -> bool:
