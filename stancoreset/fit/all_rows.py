@@ -42,13 +42,13 @@ def coreset_of(
     error: float,
     norm: float,
 ) -> Coreset:
-    """Rows by their places in `FullData.row_numbers` as a coreset, with a known error in nats."""
+    """Rows by their places in `FullData.row_numbers` as a coreset with a known relative error."""
     return Coreset(
         indices=rows if full.row_numbers is None else full.row_numbers[rows],
         weights=weights,
         n_obs=full.n_obs,
         method=method,
-        relative_error=error / norm,
-        heldout_error=error / norm,
+        relative_error=error,
+        heldout_error=error,
         norm=norm,
     )

@@ -100,5 +100,6 @@ def quadratic_only(plan: Plan, view: LikelihoodView, expansion: Expansion) -> Co
     count = full.passes.distinct or full.n_obs
     size = min(count, plan.policy.first_size if isinstance(plan.size, str) else int(plan.size))
     chosen = np.sort(np.random.default_rng([plan.seed, 53]).choice(count, size, replace=False))
-    gap, norm = expansion.gap(view.reference), view.reference.norm
-    return coreset_of(full, chosen, full.weights_at(chosen), QUADRATIC_ONLY, gap, norm)
+    norm = view.reference.norm
+    error = expansion.gap(view.reference) / norm
+    return coreset_of(full, chosen, full.weights_at(chosen), QUADRATIC_ONLY, error, norm)

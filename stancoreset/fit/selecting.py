@@ -102,9 +102,10 @@ def select_by_group(
         return None
     numbers = view.full.row_numbers
     order = np.argsort(found.rows if numbers is None else numbers[found.rows])
-    error = float(np.sqrt(found.variance))
+    norm = view.reference.norm
+    error = float(np.sqrt(found.variance)) / norm
     rows, weights = found.rows[order], found.weights[order]
-    return coreset_of(view.full, rows, weights, "local", error, view.reference.norm)
+    return coreset_of(view.full, rows, weights, "local", error, norm)
 
 
 def _found(
