@@ -18,7 +18,6 @@ from stancoreset.rows import FullData
 from stancoreset.selection import (
     AllRows,
     Expansion,
-    HermiteProjection,
     Projection,
     Remainder,
     TaylorProjection,
@@ -81,25 +80,17 @@ class Projector:
         """Project on the reference's draws, and on `heldout` further draws, or without draws."""
         full, pool, rows, reference = self.full, self.pool, self.rows, self.reference
         if self.kind == HERMITE:
-            return self._without_draws()
+            assert self.series is not None
+            some, n_obs = full.glm_pool(rows), full.n_obs
+            return project_hermite(
+                self.series, some, rows, n_obs=n_obs, seed=self.seed, sample=_SAMPLE
+            )
         if self.expansion is not None and self.kind == TAYLOR:
             return project_taylor(
                 full, pool, rows, reference, self.expansion, heldout=heldout, progress=tick
             )
         make = project_fisher if self.kind == "fisher" else project
         return make(full, pool, rows, reference, heldout=heldout, progress=tick)
-
-    def _without_draws(self) -> HermiteProjection:
-        full = self.full
-        assert self.series is not None
-        return project_hermite(
-            self.series,
-            full.glm_pool(self.rows),
-            self.rows,
-            n_obs=full.n_obs,
-            seed=self.seed,
-            sample=_SAMPLE,
-        )
 
     def extended(
         self, projection: Projection | Remainder, draws: Float, tick: Tick | None = None
@@ -145,5 +136,5 @@ def expanded_view(
     view = in_likelihood_coordinates(session, checked, session.full_data(checked), reference)
     exact = kind == HERMITE
     if exact:
-        require_series(view.no_series())
+        require_series(view.session.no_series(view.full))
     return view, view.expansion(exact=exact)
