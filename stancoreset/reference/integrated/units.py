@@ -100,8 +100,11 @@ def find_units(
         if _meet(prior.log_density_gradient, np.flatnonzero(inner), point, rng):
             continue
         scaled = _depends_on_others(prior, inner, point, rng)
+        # Of J units with N / J rows each a quadratic leaves little if N / J is above J.
         if scaled and not (
-            _is_gaussian(prior, inner, point, rng) and _sees_parameters(seen, point)
+            inner.sum() ** 2 > rows.n_obs
+            and _sees_parameters(seen, point)
+            and _is_gaussian(prior, inner, point, rng)
         ):
             continue
         found = _columns(seen, inner, point, rng)
