@@ -8,9 +8,7 @@ that disagree by more will not end: the posterior may be improper, or have sever
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stancoreset.engines import Float
 from stancoreset.policy import Policy
 from stancoreset.reference import Reference, small_size
 from stancoreset.rows import FullData
@@ -30,25 +28,13 @@ def stand_for_themselves(full: FullData, reference: Reference, policy: Policy) -
 
 def all_rows(full: FullData, reference: Reference) -> Coreset:
     """Every distinct row, with the weight that it has in the data."""
-    rows = np.arange(full.n_obs if full.row_numbers is None else len(full.row_numbers))
-    return coreset_of(full, rows, full.weights_at(rows), "all rows", 0.0, reference.norm)
-
-
-def coreset_of(
-    full: FullData,
-    rows: NDArray[np.int64],
-    weights: Float,
-    method: str,
-    error: float,
-    norm: float,
-) -> Coreset:
-    """Rows by their places in `FullData.row_numbers` as a coreset with a known relative error."""
+    rows = np.arange(full.n_obs) if full.row_numbers is None else full.row_numbers
     return Coreset(
-        indices=rows if full.row_numbers is None else full.row_numbers[rows],
-        weights=weights,
+        indices=rows,
+        weights=full.weights_at(np.arange(len(rows))),
         n_obs=full.n_obs,
-        method=method,
-        relative_error=error,
-        heldout_error=error,
-        norm=norm,
+        method="all rows",
+        relative_error=0.0,
+        heldout_error=0.0,
+        norm=reference.norm,
     )

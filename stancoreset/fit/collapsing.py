@@ -13,7 +13,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,9 +96,15 @@ class _Search:
     seed: int
     policy: Policy
 
-    def count(self, rows: FullData, least: int) -> int:
-        """Rows of a sample of at least so many, or all that there are."""
-        return min(max(least, self.policy.rows_per_parameter * self.full.n_params), rows.n_obs)
+    def rows(self, whole: FullData, least: int) -> int:
+        """Rows of a subsample of at least so many, or all if it would hardly be smaller."""
+        size = max(least, self.policy.rows_per_parameter * self.full.n_params)
+        return size if 4 * size <= whole.n_obs else whole.n_obs
+
+    def climbed(self, rows: FullData) -> int:
+        """Rows of the first climb, or all that there are."""
+        each = self.policy.rows_per_parameter
+        return min(max(self.policy.climb_rows, each * self.full.n_params), rows.n_obs)
 
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
         """Prior × the quadratic of an expansion."""
@@ -124,62 +129,62 @@ class _Search:
         density = self.density(expansion)
         if before is None:
             assert start is not None
-            point, width = start, self.capped(_widths(density, start))
+            point, width = start, _widths(density, start)
+            width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
         else:
             point, width = before.draws.mean(axis=0), before.draws.std(axis=0)
             width = np.maximum(width, _NARROW)
-        collapsed = self.sample(
+        collapsed = sample_collapsed(
             density,
+            self.inner(density, point, width),
             point,
             width,
             self.policy.reference_draws if final else self.policy.search_draws,
+            self.draws_seed,
             final=final,
             before=None if before is None else before.collapsed,
         )
         psi = self.finite(collapsed.draws)
-        require_varied(psi)
+        if not np.any(np.ptp(psi, axis=0) > 0):
+            raise ReferenceFitError("what the rows see does not vary over the draws")
         # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
         return _Turn(expansion, collapsed, psi, mean)
 
-    def sample(
-        self, density: PriorTimesQuadratic, point: Float, width: Float, count: int, **how: Any
-    ) -> CollapsedDraws:
-        """Draw near a point with these widths (P,), given which coordinates are Gaussian."""
-        seed = start_seed(self.seed, 1)  # of all turns, so that their noise is no move
-        inner = find_conditionally_gaussian(density, self.bending, point, width, seed)
+    @property
+    def draws_seed(self) -> int:
+        """The seed of all turns' draws, so that their noise is no move."""
+        return start_seed(self.seed, 1)
+
+    def inner(self, density: PriorTimesQuadratic, point: Float, width: Float) -> NDArray[np.bool_]:
+        """Coordinates that are Gaussian given the rest, near a point with these widths."""
+        inner = find_conditionally_gaussian(density, self.bending, point, width, self.draws_seed)
         _log.debug("not integrated out: %s", np.array(density.param_names)[~inner])
-        return sample_collapsed(density, inner, point, width, count, seed, **how)
+        return inner
 
-    def capped(self, width: Float) -> Float:
-        """Widths of parameters (P,), those of logarithms of scales at most one."""
-        return np.where(self.bending, np.minimum(width, 1.0), width)
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Coordinates of ψ that the rows do not see, scales where ψ are all parameters, (p,)."""
+        if self.session.likelihood is self.session:
+            return self.bending
+        return np.zeros(1, dtype=bool)
 
-    def ridged(self, rows: FullData, start: Float) -> _Ridged:
-        """The log likelihood of rows, less a ridge in ψ that is wider than what the prior says."""
-        centre = self.finite(start[None])[0]
-        own = Hessians(self.prior.param_names).at(
-            self.prior.log_density_gradient, start, np.ones(len(start))
-        )
+    def ridge(self, start: Float) -> Float:
+        """Standard deviations of a ridge in ψ, (p,), wider than what the prior says of them."""
+        hessian = Hessians(self.prior.param_names)
+        gradient = self.prior.log_density_gradient
+        own = hessian.at(gradient, start, np.ones(len(start)))
         noise = np.random.default_rng([self.seed, 107]).standard_normal(
             (self.policy.looked_at, len(start))
         )
-        psi = self.seen(start + self.capped(_wide(-own.diagonal())) * noise)
-        width = RIDGE * np.maximum(1.0, np.nan_to_num(psi.std(axis=0), nan=1.0, posinf=1.0))
-        # Scales, which the rows do not see, are held where ψ are all parameters.
-        in_psi = self.session.likelihood is not self.session
-        held = np.zeros(1, dtype=bool) if in_psi else self.bending
-        return _Ridged(rows, centre, width, held)
+        width = _wide(-own.diagonal())
+        width = np.where(self.bending, np.minimum(width, 1.0), width)  # logarithms of scales
+        psi = self.seen(start + width * noise)
+        return RIDGE * np.maximum(1.0, np.nan_to_num(psi.std(axis=0), nan=1.0, posinf=1.0))
 
     def finite(self, draws: Float) -> Float:
         """ψ at draws, (S, P) → (S, p); a `ControlError` names what is not finite."""
         return self.session.require_finite(self.checked, self.seen(draws))
-
-
-def require_varied(psi: Float) -> None:
-    """Refuse draws at which the rows see the same values of ψ (S, p)."""
-    if not np.any(np.ptp(psi, axis=0) > 0):
-        raise ReferenceFitError("what the rows see does not vary over the draws")
 
 
 def collapsed_reference(
@@ -192,18 +197,33 @@ def collapsed_reference(
 ) -> Reference:
     """Find a reference by turns of quadratic and collapsed sampler.
 
-    At least `count` of its draws are evaluated on all rows. A `StancoresetError` is raised if no
-    parameters are Gaussian given a few others, or the turns do not settle.
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    count : int
+        Least number of the reference's draws that are evaluated on all rows.
+    seed : int
+    policy : Policy
+
+    Raises
+    ------
+    StancoresetError
+        If no parameters are Gaussian given a few others, or the turns do not settle.
     """
     with _searching(session, checked, full, seed, policy) as search:
-        whole, start, rough = _begin(search)
-        few = search.count(whole, policy.subsample_rows)
-        if 4 * few > whole.n_obs:  # the sample would hardly be smaller
+        whole = session.seen_data(checked)
+        start = _prior_mode(search.prior, search.bending)
+        rough = _rough_mode(search, whole, start)
+        few = search.rows(whole, policy.subsample_rows)
+        if few == whole.n_obs:
             turn = search.turn(_at_highest(search, whole, rough, start), start=start)
-        else:
-            with _sampled(whole, few, seed) as some:
-                turn = search.turn(_at_highest(search, some, rough, start), start=start)
-                turn = _on_some(search, some, turn, whole.n_obs)
+            return _on_all(search, whole, turn, count)
+        with _sampled(whole, few, seed) as some:
+            turn = search.turn(_at_highest(search, some, rough, start), start=start)
+            turn = _on_some(search, some, turn, whole.n_obs)
         return _on_all(search, whole, turn, count)
 
 
@@ -218,14 +238,36 @@ def draws_without_chains(
     seed: int,
     policy: Policy,
 ) -> Float:
-    """Draw independently from a coreset's posterior: chains of draws, (chains, draws, P).
+    """Draw independently from a coreset's posterior, which is near prior × a quadratic.
 
-    It is close to prior × the quadratic of the log likelihood of all rows, `expansion`, and draws
-    `near` it are known. The draws are resampled by what the rows add to the quadratic. The values
-    of hyperparameters are worth at least a quarter as many draws, and each serves a few draws one
-    after the other: the autocorrelation shows what they are worth, as of a Metropolis sampler. A
-    `StancoresetError` is raised if no parameters are Gaussian given a few others, or importance
-    weights cannot be trusted.
+    The draws are resampled by what the rows add to the quadratic. The values of hyperparameters
+    are worth at least a quarter as many draws, and each serves a few draws one after the other: the
+    autocorrelation shows what they are worth, as of a Metropolis sampler.
+
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    coreset : Coreset
+    expansion : Expansion
+        The quadratic of the log likelihood of all rows.
+    near : ndarray, shape (S, P)
+        Draws near the posterior.
+    nuts : NUTS
+        The number of chains, and the draws of each.
+    seed : int
+    policy : Policy
+
+    Returns
+    -------
+    ndarray, shape (chains, draws, P)
+
+    Raises
+    ------
+    StancoresetError
+        If no parameters are Gaussian given a few others, or importance weights cannot be trusted.
     """
     with (
         _searching(session, checked, full, seed, policy) as search,
@@ -233,11 +275,13 @@ def draws_without_chains(
     ):
         density, point = search.density(expansion), near.mean(axis=0)
         width = np.maximum(near.std(axis=0), _NARROW)
-        found = search.sample(
+        found = sample_collapsed(
             density,
+            search.inner(density, point, width),
             point,
             width,
             nuts.chains * nuts.draws,
+            search.draws_seed,
             final=True,
             target=bound.log_density,
             effective=nuts.chains * nuts.iter_sampling // 4,
@@ -251,14 +295,33 @@ def draws_without_chains(
 def quadratic_of_likelihood(
     session: Session, checked: StanData, full: FullData, seed: int, policy: Policy
 ) -> tuple[Expansion, Float]:
-    """Expand the log likelihood of all rows in ψ where it is highest, whatever the prior's shape.
+    """Expand the log likelihood of all rows where it is highest, whatever the prior's shape.
 
-    The second result are parameters (P,) at which the prior is high, and the likelihood if rows see
-    the parameters. A `StancoresetError` is raised if the likelihood has several modes, or no finite
-    one.
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    seed : int
+    policy : Policy
+
+    Returns
+    -------
+    expansion : Expansion
+        In the coordinates of what the rows see.
+    point : ndarray, shape (P,)
+        Parameters at which the prior is high, and the likelihood if rows see the parameters.
+
+    Raises
+    ------
+    StancoresetError
+        If the likelihood has several modes, or no finite one.
     """
     with _searching(session, checked, full, seed, policy) as search:
-        whole, start, rough = _begin(search)
+        whole = session.seen_data(checked)
+        start = _prior_mode(search.prior, search.bending)
+        rough = _rough_mode(search, whole, start)
         expansion = _at_highest(search, whole, rough, start)
     own = session.likelihood is session
     return expansion, np.where(search.bending, start, expansion.centre) if own else start
@@ -266,23 +329,27 @@ def quadratic_of_likelihood(
 
 def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
     """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
-    for _ in range(1 + search.policy.turns):
-        before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
+    before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
+    for _ in range(search.policy.turns):
         moved = _moved(before, turn)
         _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
         if moved <= np.sqrt(n_obs / some.n_obs - 1):
             break
+        before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
     return turn
 
 
 def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Reference:
     """The reference, from turns on all rows: after the first one draws are a reference's."""
+    # Of groups that rows tell apart what is left is a sum over them.
+    size = 1 if whole.blocks is None else whole.n_params
     policy = search.policy
-    near, enough = of_groups(policy.near, whole), of_groups(policy.mendable, whole)
+    near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
     before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn)
     for _ in range(policy.turns):
         before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, final=True)
-        here = look_at(whole, turn.psi, search.seed, policy)
+        looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
+        here = reference_in_psi(turn.psi, looked_at, whole, search.seed)
         gap, moved = turn.expansion.gap(here), _moved(before, turn)
         _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
         if gap <= near or (moved <= policy.still and gap <= enough):
@@ -292,42 +359,13 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
             f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected at "
             f"most {near:.3g}"
         )
-    return evaluated(search.session, search.checked, search.full, turn.draws, here, count)
-
-
-def of_groups(spread: float, full: FullData) -> float:
-    """A spread of what a quadratic leaves, which of many groups is a sum of independent terms."""
-    return spread if full.blocks is None else in_dimensions(spread, full.n_params)
-
-
-def look_at(rows: FullData, psi: Float, seed: int, policy: Policy) -> Reference:
-    """A reference of values of ψ, the first of which are evaluated."""
-    known = finite_log_likelihood(rows, psi[: policy.looked_at])
-    return reference_in_psi(psi, known, rows, seed)
-
-
-def evaluated(
-    session: Session, checked: StanData, full: FullData, draws: Float, seen: Reference, count: int
-) -> Reference:
-    """A reference of draws (S, P), at least `count` of which are evaluated where they are `seen`.
-
-    Both forms of the likelihood are compared at a few of them.
-    """
+    full, draws, known = search.full, turn.draws, here.log_likelihood
     require_usable(draws, full.param_names, "draws of prior times quadratic")
-    whole, known, spare = session.seen_data(checked), seen.log_likelihood, seen.spare
-    assert spare is not None
-    more = spare[: max(0, in_use(count, len(draws)) - len(known))]
+    more = turn.psi[len(known) : in_use(count, len(draws))]
     if len(more):
         known = np.concatenate([known, finite_log_likelihood(whole, more)])
-    known = known - held_once(session, checked, full, whole, draws, known)
-    return reference_from_evaluated(full, draws, known, ITERATED, seen.seed)
-
-
-def _begin(search: _Search) -> tuple[FullData, Float, GaussianFit]:
-    """The rows in ψ, where the prior is highest, and the rough mode of the likelihood."""
-    whole = search.session.seen_data(search.checked)
-    start = _prior_mode(search.prior, search.bending)
-    return whole, start, _rough_mode(search, whole, start)
+    known = known - held_once(search.session, search.checked, full, whole, draws, known)
+    return reference_from_evaluated(full, draws, known, ITERATED, search.seed)
 
 
 @contextmanager
@@ -336,13 +374,19 @@ def _searching(
 ) -> Iterator[_Search]:
     """What a search needs, with the prior bound while it lasts."""
     with without_rows(session, checked) as (prior, seen):
-        none = np.zeros(seen(np.zeros((1, prior.n_params))).shape[1])
-        bending = find_bending(PriorTimesQuadratic(prior, seen, none, none, np.diag(none)), seed)
-        if bending.all():
-            raise ReferenceFitError(
-                f"no parameters are Gaussian given at most {MOST_HYPERPARAMETERS} others"
-            )
+        bending = _bending(prior, seen, seed)
         yield _Search(session, checked, full, prior, seen, bending, seed, policy)
+
+
+def _bending(prior: BoundModel, seen: Psi, seed: int) -> NDArray[np.bool_]:
+    """Coordinates that bend prior × quadratic along others, (P,)."""
+    none = np.zeros(seen(np.zeros((1, prior.n_params))).shape[1])
+    bending = find_bending(PriorTimesQuadratic(prior, seen, none, none, np.diag(none)), seed)
+    if bending.all():
+        raise ReferenceFitError(
+            f"no parameters are Gaussian given at most {MOST_HYPERPARAMETERS} others"
+        )
+    return bending
 
 
 def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
@@ -406,10 +450,6 @@ class _Ridged:
         value, slope = self.log_density_gradient(point[None])
         return float(value[0]), slope[0]
 
-    def is_finite(self, point: Float) -> bool:
-        """Whether a climb can begin at a point."""
-        return bool(np.all(np.isfinite(np.hstack(self.at(point)))))
-
     def precision(self, point: Float) -> AnyMatrix:
         """The negative Hessian at a point."""
         # Over the same steps, so that a kink of the prior is in both.
@@ -432,19 +472,18 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     ReferenceFitError
         If two ends are as high as each other, and apart.
     """
-    size, climbs = search.count(whole, search.policy.climb_rows), search.policy.climbs
+    size, climbs = search.climbed(whole), search.policy.climbs
     apart, rng = search.policy.mode_height, np.random.default_rng([search.seed, 103])
     others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (climbs, len(start)))
     # Scales are held: as parameters of ψ they are what the prior says, not the rows.
     points = np.where(search.bending, start, np.reshape(others, (-1, len(start))))
-    points = search.seen(points)
+    (first,), points = search.finite(start[None]), search.seen(points)
     with _sampled(whole, size, search.seed) as few:
-        ridged = search.ridged(few, start)
-        first = ridged.centre
-        if not ridged.is_finite(first):
+        ridged = _Ridged(few, first, search.ridge(start), search.held)
+        if not _is_inside(ridged, first):
             raise ReferenceFitError("the likelihood is zero where the prior is highest")
         top = ascend(ridged, first)
-        points = points[[ridged.is_finite(point) for point in points]]
+        points = points[[_is_inside(ridged, point) for point in points]]
         # The curvature at the top says nothing of what is far from it.
         nearer = [climb(ridged.at, p, slope=_SLOPE, max_iter=_STRETCH).theta for p in points]
         for _ in range(1 + climbs):
@@ -475,8 +514,19 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
 def require_one_mode(lower: Float, expected: Float, apart: float, of: str = "") -> None:
     """Refuse a likelihood `of` which climbs end at several modes.
 
-    The ends are `lower` than the highest (K,), in nats, and a quadratic around that has them lower
-    by the `expected` nats (K,). Of another mode that is by `apart` nats more.
+    Parameters
+    ----------
+    lower : ndarray, shape (K,)
+        How much lower the ends are than the highest, in nats.
+    expected : ndarray, shape (K,)
+        How much lower a quadratic around the highest end is there.
+    apart : float
+        How much more that must be for another mode.
+
+    Raises
+    ------
+    ReferenceFitError
+        If an end that is nearly as high is no part of the highest one's mode.
     """
     if np.any((lower <= 2 * apart) & (expected > lower + apart)):
         raise ReferenceFitError(f"the likelihood{of} has several modes")
@@ -484,8 +534,8 @@ def require_one_mode(lower: Float, expected: Float, apart: float, of: str = "") 
 
 def _at_highest(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> Expansion:
     """Taylor's expansion of the log likelihood of rows where it is highest."""
-    ridged = search.ridged(rows, start)
-    share = np.sqrt(search.count(rows, search.policy.climb_rows) / rows.n_obs)
+    ridged = _Ridged(rows, search.finite(start[None])[0], search.ridge(start), search.held)
+    share = np.sqrt(search.climbed(rows) / rows.n_obs)
     rough = replace(rough, chol=rough.chol * share)
     density = rough.whitened(ridged.log_density_gradient)
     top = climb(density, np.zeros(len(rough.mean)), slope=_SLOPE, max_iter=_STEPS)
@@ -497,13 +547,20 @@ def _at_highest(search: _Search, rows: FullData, rough: GaussianFit, start: Floa
     return search.session.likelihood.expand(rows, here)
 
 
+def _is_inside(ridged: _Ridged, point: Float) -> bool:
+    """Whether a climb can begin at a point."""
+    value, slope = ridged.log_density_gradient(point[None])
+    return bool(np.isfinite(value[0]) and np.all(np.isfinite(slope)))
+
+
 def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
     """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
     likelihood = search.session.likelihood
     if not likelihood.no_series(rows):
         here = reference_in_psi(psi, np.zeros(len(psi)), rows, search.seed)
         return likelihood.expand(rows, here, exact=True)
-    here = look_at(rows, psi, search.seed, search.policy)
+    looked_at = finite_log_likelihood(rows, psi[: search.policy.looked_at])
+    here = reference_in_psi(psi, looked_at, rows, search.seed)
     return likelihood.expand(rows, here, PAIRS, bent=True)
 
 
@@ -516,15 +573,20 @@ def _moved(before: _Turn, after: _Turn) -> float:
 
 def _widths(density: PriorTimesQuadratic, point: Float) -> Float:
     """Widths of prior × quadratic along each coordinate by itself."""
-    names, generic = density.param_names, point + 0.5
-    step, every = np.ones(len(names)), np.ones(len(names), dtype=bool)
-    prior = Hessians(names).at(density.prior.log_density_gradient, point, step)
+    hessian = Hessians(density.param_names)
+    names = density.param_names
+    step = np.ones(len(names))
+    prior = hessian.at(density.prior.log_density_gradient, point, step)
+    curvature = -prior.diagonal()
+    generic = point + 0.5
     meets = dependencies(density.seen, generic, step, names)
+    every = np.ones(len(names), dtype=bool)
     along = Directions.of(meets, every, 1e-4 * step)
     jacobian = along.forward(density.seen(along.ahead(generic[None])))[1](0)
     bent = density.curvature @ jacobian
     rows = jacobian.multiply(bent) if is_sparse(bent) else jacobian.toarray() * bent
-    return _wide(np.asarray(rows.sum(axis=0)).ravel() - prior.diagonal())
+    curvature = curvature + np.asarray(rows.sum(axis=0)).ravel()
+    return _wide(curvature)
 
 
 def _wide(curvature: Float) -> Float:

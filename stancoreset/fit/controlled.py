@@ -66,8 +66,13 @@ class ControlledSelection:
         least = 0.0
         if fewer is not None and fewer.control is not None and fewer.method == method:
             least = fewer.control.penalty
-        found = (self._of_method(projection, size, n, seed, options, least) for n in methods)
-        return min(found, key=lambda coreset: coreset.heldout_error)
+        best: Coreset | None = None
+        for name in methods:
+            coreset = self._of_method(projection, size, name, seed, options, least)
+            if best is None or coreset.heldout_error < best.heldout_error:
+                best = coreset
+        assert best is not None
+        return best
 
     def _of_method(
         self,

@@ -26,14 +26,7 @@ from stancoreset.engines import (
 )
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.fit.all_rows import are_few, stand_for_themselves
-from stancoreset.fit.collapsing import (
-    collapsed_reference,
-    evaluated,
-    look_at,
-    of_groups,
-    quadratic_of_likelihood,
-    require_varied,
-)
+from stancoreset.fit.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.fit.integrating import integrated_reference
 from stancoreset.limits import NOISE
 from stancoreset.policy import Policy
@@ -41,9 +34,21 @@ from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.program import (
     RowFreeProgram,
     Session,
+    held_once,
     in_likelihood_coordinates,
+    reference_in_psi,
 )
-from stancoreset.reference import Reference, fit_reference, start_seed
+from stancoreset.reference import (
+    ITERATED,
+    Reference,
+    finite_log_likelihood,
+    fit_reference,
+    in_dimensions,
+    in_use,
+    reference_from_evaluated,
+    require_usable,
+    start_seed,
+)
 from stancoreset.rows import FullData
 from stancoreset.selection import PAIRS, Expansion
 
@@ -54,8 +59,18 @@ _log = logging.getLogger(__name__)
 class ReferenceIteration:
     """The search for draws at which the log likelihood is matched.
 
-    Of the user's options `nuts` the number of chains, their target acceptance and depth count. At
-    least `count` of the reference's draws are evaluated.
+    Attributes
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    full : FullData
+    nuts : NUTS
+        The user's options, of which the number of chains, their target acceptance and depth count.
+    seed : int
+    count : int
+        Least number of the reference's draws that are evaluated.
+    policy : Policy
     """
 
     session: Session
@@ -144,7 +159,7 @@ class ReferenceIteration:
         )
         whole = self.session.seen_data(self.checked)
         best = self._long(whole, self._turns(whole, expansion, point[None]))
-        return replace(self._reference(best), by_chains=by_chains)
+        return replace(self._reference(whole, best), by_chains=by_chains)
 
     def from_reference(self, reference: Reference, by_chains: str = "") -> Reference:
         """Iterate from a reference; it stays if it is good, and with a reason if that fails.
@@ -160,12 +175,17 @@ class ReferenceIteration:
             if reference.method == "pilot" and are_few(self.full):
                 self._require_near(gap, view.full)  # they are draws of all rows' posterior
             best = self._long(view.full, self._turns(view.full, expansion, reference.draws))
-            found = self._reference(best)
+            found = self._reference(view.full, best)
             left = f"the quadratic of a {reference.label} is off by {gap:.2g} nats at its draws"
             why = by_chains or left
             return replace(found, elsewhere=reference.elsewhere, by_chains=why)
         except StancoresetError as error:
             return replace(reference, unsettled=_clause(error))
+
+    def _here(self, full: FullData, psi: Float) -> Reference:
+        """A reference of values of ψ, the first of which are evaluated."""
+        looked_at = finite_log_likelihood(full, psi[: self.policy.looked_at])
+        return reference_in_psi(psi, looked_at, full, self.seed)
 
     @property
     def _are_scaled(self) -> bool:
@@ -187,7 +207,7 @@ class ReferenceIteration:
         ReferenceFitError
             If the draws are not near the posterior.
         """
-        policy, mendable = self.policy, of_groups(self.policy.mendable, full)
+        policy, mendable = self.policy, _of_groups(self.policy.mendable, full)
         best: _Turn | None = None
         ahead: Expansion | None = None
         near: Float | None = None
@@ -224,7 +244,7 @@ class ReferenceIteration:
             If the chains do not agree, or the draws are not near the posterior.
         """
         policy, long = self.policy, self._length(long=True)
-        mendable = of_groups(policy.mendable, full)
+        mendable = _of_groups(policy.mendable, full)
         if best.length >= long and best.rhat <= policy.chains_agree:
             return best
         for length in (long, long, math.ceil(policy.unmixed_longer * long)):
@@ -248,7 +268,7 @@ class ReferenceIteration:
 
     def _require_near(self, gap: float, full: FullData) -> None:
         """Refuse a quadratic that leaves too much for its draws to be near the posterior."""
-        most = of_groups(self.policy.far, full)
+        most = _of_groups(self.policy.far, full)
         if not gap <= most:
             raise ReferenceFitError(
                 f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, "
@@ -284,9 +304,10 @@ class ReferenceIteration:
         order = np.random.default_rng([seed, turn]).permutation(chains * length)
         draws = found.reshape(chains * length, -1)
         psi = session.seen(self.checked, draws)
-        require_varied(psi)
+        if not np.any(np.ptp(psi, axis=0) > 0):
+            raise ReferenceFitError("what the rows see does not vary over the draws")
         rhat = worst_rhat({"theta": found})
-        seen = look_at(full, psi[order], self.seed, self.policy)
+        seen = self._here(full, psi[order])
         gap = expansion.gap(seen)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
         return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged, length)
@@ -301,30 +322,65 @@ class ReferenceIteration:
         nuts, dimensions = self.nuts, self.full.n_params
         return nuts.delta if full.blocks is None else nuts.delta_of_groups(dimensions)
 
-    def _reference(self, last: _Turn) -> Reference:
-        """A reference of the last turn's draws, evaluated where they were looked at, in ψ."""
-        found = evaluated(self.session, self.checked, self.full, last.draws, last.seen, self.count)
+    def _reference(self, whole: FullData, last: _Turn) -> Reference:
+        """A reference of the last turn's draws, evaluated where they were looked at, in ψ.
+
+        Both forms of the likelihood are compared at a few of them.
+        """
+        full, draws, known = self.full, last.draws, last.seen.log_likelihood
+        require_usable(draws, full.param_names, "draws of prior times quadratic")
+        more = draws[len(known) : in_use(self.count, len(draws))]
+        if len(more):
+            psi = self.session.seen(self.checked, more)
+            known = np.concatenate([known, finite_log_likelihood(whole, psi)])
+        known = known - held_once(self.session, self.checked, full, whole, draws, known)
+        found = reference_from_evaluated(full, draws, known, ITERATED, self.seed)
         return replace(found, diverged=last.diverged > self.policy.divergent_share)
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """Draws from prior times one quadratic."""
+    """Draws from prior times one quadratic.
+
+    Attributes
+    ----------
+    expansion : Expansion
+        The quadratic.
+    draws : ndarray, shape (S, P)
+        In random order.
+    last : ndarray, shape (chains, P)
+        Where the chains ended.
+    seen : Reference
+        What the rows see of the draws.
+    gap : float
+        What the quadratic leaves of L at the draws.
+    rhat : float
+        Largest R̂ of the parameters.
+    diverged : float
+        Share of divergent transitions.
+    length : int
+        Iterations of each chain.
+    """
 
     expansion: Expansion
-    draws: Float  # (S, P), in random order
-    last: Float  # (chains, P), where the chains ended
-    seen: Reference  # what the rows see of the draws
-    gap: float  # what the quadratic leaves of L at the draws
-    rhat: float  # the largest of the parameters
-    diverged: float  # share of divergent transitions
-    length: int  # iterations of each chain
+    draws: Float
+    last: Float
+    seen: Reference
+    gap: float
+    rhat: float
+    diverged: float
+    length: int
 
 
 def count_iterations(policy: Policy) -> int:
     """Iterations of each of four chains in a search of three turns, and in a last one."""
     draws = 3 * policy.search_draws + policy.reference_draws
     return 4 * policy.turn_warmup + draws // 4
+
+
+def _of_groups(spread: float, full: FullData) -> float:
+    """A spread of what a quadratic leaves, which of many groups is a sum of independent terms."""
+    return spread if full.blocks is None else in_dimensions(spread, full.n_params)
 
 
 def _clause(error: StancoresetError) -> str:

@@ -18,6 +18,7 @@ draws of every parameter, such as R̂, would read them again and again.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -75,3 +76,8 @@ def max_kept_ratio(posterior: Any, policy: Policy, draws: int | None = None) -> 
     numbers = max(1.0, sum(v.size for v in variables) * draws / own)
     most = max(policy.most_numbers / numbers, _KEPT / draws)
     return max(1.0, min(policy.most_transitions / draws, most))
+
+
+def length_ratio(settings: Mapping[str, Any], nuts: NUTS) -> float:
+    """How many times as long chains with these settings are as those of `nuts`."""
+    return float(settings.get("iter_sampling", nuts.iter_sampling)) / nuts.iter_sampling

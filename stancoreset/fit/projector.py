@@ -18,6 +18,7 @@ from stancoreset.rows import FullData
 from stancoreset.selection import (
     AllRows,
     Expansion,
+    HermiteProjection,
     Projection,
     Remainder,
     TaylorProjection,
@@ -80,17 +81,25 @@ class Projector:
         """Project on the reference's draws, and on `heldout` further draws, or without draws."""
         full, pool, rows, reference = self.full, self.pool, self.rows, self.reference
         if self.kind == HERMITE:
-            assert self.series is not None
-            some, n_obs = full.glm_pool(rows), full.n_obs
-            return project_hermite(
-                self.series, some, rows, n_obs=n_obs, seed=self.seed, sample=_SAMPLE
-            )
+            return self._without_draws()
         if self.expansion is not None and self.kind == TAYLOR:
             return project_taylor(
                 full, pool, rows, reference, self.expansion, heldout=heldout, progress=tick
             )
         make = project_fisher if self.kind == "fisher" else project
         return make(full, pool, rows, reference, heldout=heldout, progress=tick)
+
+    def _without_draws(self) -> HermiteProjection:
+        full = self.full
+        assert self.series is not None
+        return project_hermite(
+            self.series,
+            full.glm_pool(self.rows),
+            self.rows,
+            n_obs=full.n_obs,
+            seed=self.seed,
+            sample=_SAMPLE,
+        )
 
     def extended(
         self, projection: Projection | Remainder, draws: Float, tick: Tick | None = None
@@ -136,5 +145,5 @@ def expanded_view(
     view = in_likelihood_coordinates(session, checked, session.full_data(checked), reference)
     exact = kind == HERMITE
     if exact:
-        require_series(view.session.no_series(view.full))
+        require_series(view.no_series())
     return view, view.expansion(exact=exact)

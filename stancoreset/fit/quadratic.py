@@ -11,7 +11,6 @@ from contextlib import suppress
 import numpy as np
 
 from stancoreset.errors import ReferenceFitError
-from stancoreset.fit.all_rows import coreset_of
 from stancoreset.fit.plan import BY_GROUP, HERMITE, Plan, is_in_the_loop
 from stancoreset.fit.projector import require_series
 from stancoreset.fit.setup import Setup
@@ -29,7 +28,7 @@ def expand_likelihood(setup: Setup, view: LikelihoodView) -> Expansion:
     An `OptionError` is raised if the plan asks for Hermite series of rows that have none.
     """
     if setup.plan.selection.projection == HERMITE:
-        require_series(view.session.no_series(view.full))
+        require_series(view.no_series())
         return view.expansion(exact=True)
     if prefers_series(setup, view.session, view.full):
         # Under a Gaussian far from the posterior an expectation may be infinite.
@@ -91,6 +90,11 @@ def stands_alone(plan: Plan, reference: Reference, expansion: Expansion) -> bool
     return is_open and is_negligible(expansion.gap(reference), reference.norm, plan.policy)
 
 
+def leaves_less(expansion: Expansion, reference: Reference, coreset: Coreset) -> bool:
+    """Whether the quadratic alone leaves less of the log likelihood than selected rows do."""
+    return coreset.heldout_error * (coreset.norm or 1.0) > expansion.gap(reference)
+
+
 def quadratic_only(plan: Plan, view: LikelihoodView, expansion: Expansion) -> Coreset:
     """The quadratic of all rows, beside a few random ones with the weights that they have.
 
@@ -102,4 +106,12 @@ def quadratic_only(plan: Plan, view: LikelihoodView, expansion: Expansion) -> Co
     chosen = np.sort(np.random.default_rng([plan.seed, 53]).choice(count, size, replace=False))
     norm = view.reference.norm
     error = expansion.gap(view.reference) / norm
-    return coreset_of(full, chosen, full.weights_at(chosen), QUADRATIC_ONLY, error, norm)
+    return Coreset(
+        indices=chosen if full.row_numbers is None else full.row_numbers[chosen],
+        weights=full.weights_at(chosen),
+        n_obs=full.n_obs,
+        method=QUADRATIC_ONLY,
+        relative_error=error,
+        heldout_error=error,
+        norm=norm,
+    )

@@ -14,8 +14,8 @@ all: no further round is tried.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from stancoreset.fit.lengths import lengthening
 from stancoreset.policy import Policy
@@ -82,14 +82,16 @@ def _change(
     longer = lengthening(last.longer_beside, room, policy)
     if 1 < longer <= policy.round_growth:  # which costs less than other rows
         return Change(LONGER_CHAINS, last.reference, {}, lengthened=longer)
-    larger = _larger(last, first, candidates, n_obs, policy)
-    may_grow = larger["size"] > last.size
-    action = f"own draws as reference, {larger['size']} rows, {larger['draws']} draws"
-    more_rows = Change(action, OWN_DRAWS, larger, grows=True)
-    if last.heldout_error > HELDOUT_CERTIFIED:
+    if last.heldout_error > HELDOUT_CERTIFIED and last.reference != OWN_DRAWS:
         # In the wrong place no number of rows helps: look where the posterior is as well.
-        if last.reference != OWN_DRAWS or may_grow:
-            return more_rows
+        larger = _larger(last, first, candidates, n_obs, policy)
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
+    if last.heldout_error > HELDOUT_CERTIFIED:
+        larger = _larger(last, first, candidates, n_obs, policy)
+        if larger["size"] > last.size:
+            return Change(
+                f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True
+            )
     elif last.reference != OWN_DRAWS or policy.improvement * last.ess >= rounds[-2].ess:
         kept = {"size": last.size, "draws": max(last.draws, policy.reference_draws)}
         return Change("own draws as reference", OWN_DRAWS, kept)
@@ -98,7 +100,10 @@ def _change(
     for name in _REFERENCES:
         if name not in tried:
             return Change(f"{name} as reference", name, {"size": last.size, "draws": last.draws})
-    return more_rows if may_grow else None
+    larger = _larger(last, first, candidates, n_obs, policy)
+    if larger["size"] > last.size:
+        return Change(f"own draws as reference, {_words(larger)}", OWN_DRAWS, larger, grows=True)
+    return None
 
 
 def seconds_of_next(change: Change, rounds: Sequence[Round]) -> float:
@@ -163,6 +168,10 @@ def _larger(
         "draws": int(min(most, max(policy.reference_draws, growth * last.draws))),
         "candidates": int(min(n_obs, growth * candidates)),
     }
+
+
+def _words(larger: Mapping[str, Any]) -> str:
+    return f"{larger['size']} rows, {larger['draws']} draws"
 
 
 def best_round(rounds: Sequence[Round]) -> int:

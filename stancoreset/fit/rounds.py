@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines import NUTS
 from stancoreset.errors import (
     CertificateError,
     ControlError,
@@ -21,8 +20,8 @@ from stancoreset.errors import (
     StancoresetError,
 )
 from stancoreset.fit.evidence import evidence_of
-from stancoreset.fit.forecast import memory_needed
 from stancoreset.fit.lengths import lengthened, max_kept_ratio, max_lengthening
+from stancoreset.fit.memory import memory_needed
 from stancoreset.fit.plan import NEEDS_GLM, Plan, reference_name
 from stancoreset.fit.refinement import (
     best_round,
@@ -34,6 +33,7 @@ from stancoreset.fit.sampling import (
     find_near,
     keeps_metric,
     may_take_small_steps,
+    with_small_steps,
 )
 from stancoreset.fit.selecting import influential_rows, more_candidates
 from stancoreset.fit.sizes import AUTO
@@ -186,11 +186,7 @@ class Rounds:
             laplace=reference_container(pipeline.session, best.reference, full, pipeline.labels),
             timings=pipeline.stages.seconds,
             settings=asked.settings(),
-            # With the variable that counts rows, if no coreset knows it.
-            provenance={
-                **pipeline.provenance,
-                **({} if best.coreset else {"obs": pipeline.session.program.obs}),
-            },
+            provenance=self._provenance(best),
             passes={**full.passes.as_dict(), **_of_nuts(best)},
             data=None
             if best.coreset is None
@@ -211,6 +207,11 @@ class Rounds:
         else:
             pipeline.stages.rest()
         return fit
+
+    def _provenance(self, best: Attempt) -> dict[str, Any]:
+        """The provenance of the fit, with the variable that counts rows if no coreset knows it."""
+        known = dict(self.pipeline.provenance)
+        return known if best.coreset else {**known, "obs": self.pipeline.session.program.obs}
 
     def _evidence(self, best: Attempt, full: FullData) -> Evidence | None:
         """The evidence, if the plan has a reference or a method that is made for it."""
@@ -257,13 +258,17 @@ class Rounds:
             settings.pop("size", None)
         actions = [change.action, *(a.round.action for a in attempts)]
         nuts = asked.nuts
-        if smaller := actions.count(SMALLER_STEPS):
-            nuts = self._with_smaller_steps(attempts, smaller)
+        smaller = actions.count(SMALLER_STEPS)
+        if smaller == 1 and self._keeps_dense_metric(attempts):
+            nuts = with_small_steps(nuts, asked.policy)
+        elif smaller:
+            # A metric known beforehand fits no funnel: a full warm-up finds one for each chain.
+            closer = smaller + self._took_small_steps(attempts)
+            delta = 1 - (1 - nuts.delta) / 10**closer
+            nuts = replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
         longer = math.prod([change.lengthened, *(a.round.lengthened for a in attempts)])
         if longer > 1:
-            last, mixed = attempts[-1], all(not a.round.rhat > RHAT_MIXED for a in attempts)
-            # Chains that agree, and know their metric, need no longer warm-up.
-            warmer = not (mixed and keeps_metric(self.pipeline, last.reference, last.known))
+            warmer = not self._keeps_metric(attempts)
             nuts = lengthened(nuts, longer, attempts[0].posterior, asked.policy, warmer=warmer)
         settings["nuts"] = nuts
         if asked.engine_output_dir is not None and attempts:
@@ -278,26 +283,33 @@ class Rounds:
             chosen.pop("candidates", None)  # their number follows from the size
         return replace(asked, selection=replace(asked.selection, **chosen), **settings)
 
-    def _with_smaller_steps(self, attempts: Sequence[Attempt], smaller: int) -> NUTS:
-        """The options of chains whose steps become smaller for the first or second time.
+    def _keeps_metric(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether chains that know their metric agree: longer ones need no longer warm-up."""
+        if not attempts or any(a.round.rhat > RHAT_MIXED for a in attempts):
+            return False
+        return keeps_metric(self.pipeline, attempts[-1].reference, attempts[-1].known)
 
-        With a known dense metric chains take much smaller steps at little cost, unless those of the
-        first pass did so already. Else a full warm-up finds a metric for each chain, which takes
-        ten times as long: one that is known beforehand fits no funnel.
+    def _keeps_dense_metric(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether chains can take much smaller steps with the metric that they know.
+
+        Then they cost little more, where a full warm-up takes ten times as long. Chains that had
+        a large target acceptance already have tried that.
         """
-        nuts = self.pipeline.plan.nuts
+        return self._may_take_small_steps(attempts[-1]) and not attempts[0].reference.diverged
 
-        def may_be_small(attempt: Attempt) -> bool:
-            near = find_near(self.pipeline, attempt.reference, attempt.known)
-            return may_take_small_steps(nuts, near)
+    def _took_small_steps(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether the chains of the first pass took small steps already, in a dense metric.
 
-        diverged = attempts[0].reference.diverged
-        if smaller == 1 and may_be_small(attempts[-1]) and not diverged:
-            return replace(nuts, adapt_delta=self.pipeline.plan.policy.careful_delta)
-        # Chains that had small steps diverge with the first of a full warm-up's smaller ones too.
-        closer = smaller + (diverged and may_be_small(attempts[0]))
-        delta = 1 - (1 - nuts.delta) / 10**closer
-        return replace(nuts, adapt_delta=delta, iter_warmup=nuts.warmup)
+        The first of a full warm-up's smaller steps are no smaller then: those of a real table, a
+        regression with a spline, diverged as well.
+        """
+        first = attempts[0]
+        return first.reference.diverged and self._may_take_small_steps(first)
+
+    def _may_take_small_steps(self, attempt: Attempt) -> bool:
+        """Whether its chains could take small steps at little cost."""
+        near = find_near(self.pipeline, attempt.reference, attempt.known)
+        return may_take_small_steps(self.pipeline.plan.nuts, near)
 
     def _match(self, attempts: list[Attempt], full: FullData) -> None:
         """Try moment matching before a rejection, see `stancoreset.posterior.moment_matching`."""
@@ -305,7 +317,8 @@ class Rounds:
         refines = pipeline.plan.refines and not self.same_rows
         if not refines or best.certificate.verdict != "rejected":
             return
-        started, number = time.perf_counter(), len(attempts)
+        started = time.perf_counter()
+        number = len(attempts)
         folder = pipeline.folder.round(number, MATCHING)
         try:
             judge = Certifier(pipeline.session, pipeline.checked, best.coreset, (best.reference,))
@@ -329,8 +342,8 @@ class Rounds:
         """The replacement of a first pass whose Gaussian does not exist; raise any other error."""
         plan = self.pipeline.plan
         lost = isinstance(error, ReferenceFitError) and change.reference != OWN_DRAWS
-        why = str(error).partition("; ")[0]
         if lost and plan.selects_without_mode:
+            why = str(error).partition("; ")[0]
             return Change(f"the coreset's own draws as reference, because {why}", OWN_DRAWS, {})
         if isinstance(error, _OF_ROWS) and advice_on_tails(
             self.pipeline.session.adopted.original.code
@@ -339,6 +352,7 @@ class Rounds:
         # With a mode at infinity the posterior may be improper, and NUTS would not end.
         failed = isinstance(error, ReferenceFitError) and not isinstance(error, ModeAtInfinityError)
         if failed and plan.refines and not self.same_rows:
+            why = str(error).partition("; ")[0]
             if change.reference == "double_loop":
                 action = f"Gaussian variational fit as reference, because {why}"
                 return Change(action, "gaussian_vi", {})
@@ -361,8 +375,9 @@ class Rounds:
 
     def _influential(self, attempts: Sequence[Attempt], plan: Plan) -> np.ndarray | None:
         """Rows that are correlated with the error of the best coreset so far."""
-        best, session, checked = _best(attempts), self.pipeline.session, self.pipeline.checked
+        best = _best(attempts)
         assert best.coreset is not None  # only those grow
+        session, checked = self.pipeline.session, self.pipeline.checked
         if not isinstance(checked, dict):  # each row on disk would have to be read
             return None
         full, few = session.full_data(checked), best.reference.draws[: plan.policy.looked_at]
@@ -372,7 +387,6 @@ class Rounds:
         return influential_rows(session, checked, few, left, more_candidates(candidates))
 
     def _next(self, attempts: Sequence[Attempt], full: FullData) -> Change | None:
-        """The change after these rounds; None if there is none to try."""
         plan = self.pipeline.plan
         if not plan.refines or attempts[-1].reference.is_integrated:
             return None

@@ -19,6 +19,7 @@ from stancoreset.fit.collapsing import draws_without_chains
 from stancoreset.fit.lengths import lengthened, lengthening, max_lengthening
 from stancoreset.fit.quadratic import expand_likelihood
 from stancoreset.fit.setup import Setup
+from stancoreset.policy import Policy
 from stancoreset.posterior import RHAT_MIXED
 from stancoreset.program import (
     Certifier,
@@ -43,7 +44,7 @@ def sample_coreset(
     plan, near = setup.plan, find_near(setup, reference, known)
     nuts = plan.nuts
     if reference.diverged and may_take_small_steps(nuts, near):
-        nuts = replace(nuts, adapt_delta=plan.policy.careful_delta)
+        nuts = with_small_steps(nuts, plan.policy)
     if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
         nuts = replace(nuts, adapt_delta=nuts.delta_of_groups(near.shape[1]))
     inits = _initial_points(setup, reference, coreset, near) if plan.inits is None else plan.inits
@@ -192,6 +193,11 @@ def may_take_small_steps(asked: NUTS, near: Float | None) -> bool:
     """Whether a dense metric is known, and the user leaves the chains' steps open."""
     fixed = asked.iter_warmup is not None or asked.adapt_delta is not None or asked.metric
     return not fixed and near is not None and near.shape[1] <= DENSE_PARAMETERS
+
+
+def with_small_steps(nuts: NUTS, policy: Policy) -> NUTS:
+    """The options with small steps, for a dense metric that is known."""
+    return replace(nuts, adapt_delta=policy.careful_delta)
 
 
 def _initial_points(

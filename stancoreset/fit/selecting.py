@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.engines import Float, RowModel, StanData
-from stancoreset.fit.all_rows import coreset_of
+from stancoreset.engines import Float, RowModel
+from stancoreset.fit.by_group import select_by_group
 from stancoreset.fit.controlled import ControlledSelection
 from stancoreset.fit.in_the_loop import select_in_the_loop
-from stancoreset.fit.plan import BY_CHANCE, HERMITE, TAYLOR, Plan, is_in_the_loop
+from stancoreset.fit.plan import BY_CHANCE, HERMITE, TAYLOR, is_in_the_loop
 from stancoreset.fit.projector import Projector, series_of
 from stancoreset.fit.quadratic import quadratic_only, stands_alone
 from stancoreset.fit.setup import Setup
@@ -23,26 +22,14 @@ from stancoreset.fit.sizes import (
     HELDOUT_DRAWS,
     draws_to_select,
     further_draws,
+    has_helped,
     needs_draws,
     sizes_to_try,
     worth_trying,
 )
-from stancoreset.program import LikelihoodView, Session, iter_log_lik_blocks
-from stancoreset.reference import extended
-from stancoreset.reference.expected import marginal_of_coefficients, row_function
+from stancoreset.program import LikelihoodView, Session
 from stancoreset.rows import FullData
-from stancoreset.selection import (
-    AllRows,
-    Coreset,
-    Expansion,
-    LocalSelection,
-    Projection,
-    Remainder,
-    candidates_of,
-    select,
-    select_locally,
-    select_on_draws,
-)
+from stancoreset.selection import AllRows, Coreset, Expansion, Projection, Remainder, select
 from stancoreset.selection.solvers import SolverName
 
 # Random candidates per row that is added for its influence.
@@ -73,7 +60,7 @@ def evaluate_draws(
     if wanted <= len(reference.draws):
         return view  # and no stage that did nothing
     with setup.stages("project"):
-        return replace(view, reference=extended(view.full, reference, wanted))
+        return view.extended(wanted)
 
 
 def select_unprojected(setup: Setup, view: LikelihoodView, expansion: Expansion) -> Coreset | None:
@@ -88,62 +75,6 @@ def select_unprojected(setup: Setup, view: LikelihoodView, expansion: Expansion)
         return None
     with setup.stages("select"):
         return select_by_group(plan, setup.checked, view, expansion)
-
-
-def select_by_group(
-    plan: Plan, checked: StanData, view: LikelihoodView, expansion: Expansion
-) -> Coreset | None:
-    """Rows of every group against what its own rows leave; None if draws are too few.
-
-    The coreset's error is what their selection predicts.
-    """
-    found = _found(plan, checked, view, expansion)
-    if found is None:
-        return None
-    numbers = view.full.row_numbers
-    order = np.argsort(found.rows if numbers is None else numbers[found.rows])
-    norm = view.reference.norm
-    error = float(np.sqrt(found.variance)) / norm
-    rows, weights = found.rows[order], found.weights[order]
-    return coreset_of(view.full, rows, weights, "local", error, norm)
-
-
-def _found(
-    plan: Plan, checked: StanData, view: LikelihoodView, expansion: Expansion
-) -> LocalSelection | None:
-    """Rows by Hermite series of each group, or on draws."""
-    policy, full = plan.policy, view.full
-    # Their noise moves one of thousands of means, the one that it moves most, by three times as
-    # much as a single one.
-    goal = 0.5 * policy.error_goal**2
-    size = None if isinstance(plan.size, str) else int(plan.size)
-    expected, blocks = expansion.expected, view.reference.gaussian.blocks
-    if expected is not None and expected.q.blocks is not None:
-        return select_locally(
-            full.glm_rows(),
-            row_function(expected.kernel),
-            marginal_of_coefficients(expected.kernel, expected.q),
-            expected.q.blocks,
-            goal=goal,
-            size=size,
-            seed=plan.seed,
-        )
-    assert blocks is not None
-    rows = full.passes.distinct or full.n_obs
-    fewest, most = policy.looked_at, policy.values_in_memory
-    draws = view.reference.draws[: max(fewest, most // rows)]
-    if plan.selection.projection or len(draws) < fewest:
-        return None
-    candidates = candidates_of(
-        iter_log_lik_blocks(view.session, checked, full, len(draws)),
-        draws,
-        blocks,
-        expansion.centre,
-        expansion.scale,
-        most=most,
-        seed=plan.seed,
-    )
-    return select_on_draws(candidates, draws, blocks, goal=goal, size=size)
 
 
 def select_projected(
@@ -171,18 +102,19 @@ def select_projected(
         projector = Projector(kind, full, rows, pool, reference, expansion, plan.seed, series)
         with stages("project", total=HELDOUT_DRAWS) as tick:
             projection = projector.first(HELDOUT_DRAWS, tick)
-        found = [select_size(setup, projection, controlled)]
-        while needs_draws(found[-1], projection.n_draws, plan.policy):
+        best = coreset = select_size(setup, projection, controlled)
+        while needs_draws(coreset, projection.n_draws, plan.policy):
             more = _more_draws(setup, view, projection.n_draws)
             if more is None:
                 break
             with stages("project", total=len(more)) as tick:
                 projection = projector.extended(projection, more, tick)
-            found.append(select_size(setup, projection, controlled))
-            before, now = (coreset.heldout_error for coreset in found[-2:])
-            if not now <= plan.policy.improvement * before:
+            before, coreset = coreset, select_size(setup, projection, controlled)
+            if coreset.heldout_error < best.heldout_error:
+                best = coreset
+            if not has_helped(coreset, before, plan.policy):
                 break
-    return min(found, key=lambda coreset: coreset.heldout_error)
+    return best
 
 
 def select_size(
@@ -193,6 +125,7 @@ def select_size(
     If no size is adequate, return the coreset with the smallest held-out error.
     """
     plan = setup.plan
+    best: Coreset | None = None
     tried: list[Coreset] = []
     left = sizes_to_try(plan.size, projection, plan.policy)
     with setup.stages("select"):
@@ -207,8 +140,11 @@ def select_size(
                 method = cast("SolverName", plan.method)  # those in the loop went another way
                 coreset = select(projection, size, method, seed=plan.seed, **plan.options)
             tried.append(coreset)
+            if best is None or coreset.heldout_error < best.heldout_error:
+                best = coreset
             left = worth_trying(left, tried, projection, plan.policy)
-    return min(tried, key=lambda coreset: coreset.heldout_error)
+    assert best is not None
+    return best
 
 
 def select_by_own_posterior(setup: Setup, full: FullData) -> Coreset:

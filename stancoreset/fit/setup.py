@@ -21,11 +21,29 @@ from stancoreset.stan import Labels
 
 @dataclass(frozen=True)
 class Setup:
-    """What one round of a fit works on: the full data are `checked`, and `plan` has its options.
+    """What one round of a fit works on.
 
-    The `folder` keeps finished steps. Candidate rows in addition to the random ones are `extra`.
-    The certificate still checks modes of references of `earlier` rounds. Draws of the posterior of
-    `source`, the coreset of an earlier round, are the reference.
+    Attributes
+    ----------
+    session : Session
+        Program and engine.
+    checked : mapping or StoredRows
+        The full data.
+    plan : Plan
+        The options of this round.
+    stages : Stages
+        Clock and progress bars.
+    folder : RunFolder
+        Keeps finished steps.
+    provenance : mapping
+    extra : ndarray of int, optional
+        Candidate rows in addition to the random ones.
+    earlier : tuple of Reference
+        References of earlier rounds, whose modes the certificate still checks.
+    chosen : Coreset, optional
+        Rows and weights that were selected before the reference.
+    source : Coreset, optional
+        The coreset of an earlier round whose posterior's draws are the reference.
     """
 
     session: Session
@@ -36,6 +54,7 @@ class Setup:
     provenance: Mapping[str, Any]
     extra: np.ndarray | None = field(default=None, repr=False)
     earlier: tuple[Reference, ...] = field(default=(), repr=False)
+    chosen: Coreset | None = field(default=None, repr=False)
     source: Coreset | None = field(default=None, repr=False)
 
     @property

@@ -34,6 +34,12 @@ def sizes_to_try(size: int | str, projection: Projection | Remainder, policy: Po
     return [*grown[grown < largest].tolist(), largest]
 
 
+def is_adequate(coreset: Coreset, projection: Projection | Remainder, policy: Policy) -> bool:
+    """Whether the held-out error, in natural logarithms, is at most the policy's goal."""
+    # ‖b‖ is the standard deviation of the full log likelihood over the draws.
+    return coreset.heldout_error * projection.heldout_size <= policy.error_goal
+
+
 def worth_trying(
     left: list[int],
     tried: Sequence[Coreset],
@@ -46,16 +52,14 @@ def worth_trying(
     is adequate, a few rows more help less than the error's own noise, and many more may help.
     """
     first, last = tried[0], tried[-1]
-    # ‖b‖ is the standard deviation of the full log likelihood over the draws.
-    size, goal = projection.heldout_size, policy.error_goal
-    if last.heldout_error * size <= goal:
+    if is_adequate(last, projection, policy):
         return []
     if not left or len(tried) < 3:  # two show no trend
         return left
     few, many = max(first.size, 1), max(last.size, first.size + 1)
     steps = np.log(left[-1] / many) / np.log(many / few)
     foreseen = last.heldout_error * (last.heldout_error / first.heldout_error) ** steps
-    return left if foreseen * size <= goal else left[-1:]
+    return left if foreseen * projection.heldout_size <= policy.error_goal else left[-1:]
 
 
 def initial_draws(size: int | str, policy: Policy, *, few: bool = False) -> int:
@@ -97,3 +101,8 @@ def needs_draws(coreset: Coreset, n_draws: int, policy: Policy) -> bool:
 def further_draws(n_draws: int, policy: Policy, *, few: bool = False) -> int:
     """The number of draws to add: as many again, or `few` and larger additions if each is dear."""
     return min(3 * n_draws, policy.most_selection_draws - n_draws) if few else n_draws
+
+
+def has_helped(coreset: Coreset, before: Coreset, policy: Policy) -> bool:
+    """Whether added draws have reduced the held-out error enough to add more."""
+    return coreset.heldout_error <= policy.improvement * before.heldout_error

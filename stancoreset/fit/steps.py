@@ -7,10 +7,9 @@ from it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from stancoreset.analysis import worth
 from stancoreset.engines import Float, SampleResult
@@ -21,8 +20,9 @@ from stancoreset.fit.forecast import advise_all_rows, foresee_all_rows, foresee_
 from stancoreset.fit.in_the_loop import draws_of
 from stancoreset.fit.integrating import integrated_draws
 from stancoreset.fit.iterating import ReferenceIteration
+from stancoreset.fit.lengths import length_ratio
 from stancoreset.fit.plan import is_in_the_loop
-from stancoreset.fit.quadratic import expand_likelihood, needs_no_draws, quadratic_only
+from stancoreset.fit.quadratic import expand_likelihood, leaves_less, needs_no_draws, quadratic_only
 from stancoreset.fit.sampling import sample_coreset, sample_independently, sample_until_sound
 from stancoreset.fit.selecting import (
     evaluate_draws,
@@ -47,8 +47,6 @@ from stancoreset.reference import ITERATED, Reference, fit_reference, from_rows
 from stancoreset.rows import MANY, FullData
 from stancoreset.runs import OWN_DRAWS, Change, Round
 from stancoreset.selection import Coreset, row_columns
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -85,45 +83,52 @@ class Pipeline(Setup):
 
         An attempt `like` lends its reference and coreset.
         """
-        started, folder = time.perf_counter(), self.folder
-
-        def find_reference() -> Reference:
-            if isinstance(self.plan.reference, str) and self.plan.reference == OWN_DRAWS:
-                return self._own_draws(full)
-            return like.reference if like else self.reference(full)
-
-        reference = self._finished("reference", find_reference)
-        coreset: Coreset | None = None
+        started = time.perf_counter()
+        folder = self.folder
+        reference, here = folder.found("reference"), self
+        if reference is None:
+            if self._refers_to_itself:
+                here = replace(self, chosen=select_by_own_posterior(self, full))
+                reference = here._own_draws(full)
+            else:
+                reference = like.reference if like else self.reference(full)
+            self._keep("reference", reference)
         # Draws of a Gaussian belong to no coreset.
         gaussian = self.plan.is_gaussian and not reference.is_collapsed
-        if not gaussian and not reference.is_integrated:
-            coreset = self._finished(
-                "coreset",
-                lambda: like.coreset if like else self._described(self.coreset(full, reference)),
-            )
+        completes = not gaussian and not reference.is_integrated
+        coreset = folder.found("coreset") if completes else None
+        if completes and coreset is None:
+            coreset = like.coreset if like else self._described(here.coreset(full, reference))
+            self._keep("coreset", coreset)
         judge = Certifier(self.session, self.checked, coreset, (reference, *self.earlier))
         posterior, native = folder.found("posterior"), None
         if posterior is None:
-            by_chains = not (self.plan.is_gaussian or reference.is_integrated)
-            if by_chains and (like is None or like.round.n_transitions):
-                assert coreset is not None
-                result = sample_coreset(self, reference, coreset, like.known if like else None)
-            else:
+            if self.plan.is_gaussian or reference.is_integrated:
                 result = self.draw(full, reference, coreset)
-            if by_chains and like is None:
+            else:
                 assert coreset is not None
-                advise_all_rows(self, full, reference, result)
-                result, sounder = sample_until_sound(self, full, result, judge, reference, coreset)
-                if sounder is not reference:
-                    folder.replace("reference", reference := sounder)
+                if like is None or like.round.n_transitions:
+                    known = None if like is None else like.known
+                    result = sample_coreset(self, reference, coreset, known)
+                else:
+                    result = sample_independently(self, full, reference, coreset)
+                if like is None:
+                    advise_all_rows(self, full, reference, result)
+                    result, sounder = sample_until_sound(
+                        self, full, result, judge, reference, coreset
+                    )
+                    if sounder is not reference:
+                        self.folder.replace("reference", reference := sounder)
             native = result.native
             posterior = self.container(result, coreset)
             self._keep("posterior", posterior)
-        certificate = self._finished("certificate", lambda: self.certify(judge, posterior))
+        certificate = folder.found("certificate")
+        if certificate is None:
+            certificate = self.certify(judge, posterior)
+            self._keep("certificate", certificate)
         seconds = time.perf_counter() - started
         made = arviz.attrs_of(posterior)
-        asked = self.plan.nuts.iter_sampling
-        longer = change.lengthened * float(made.get("iter_sampling", asked)) / asked
+        longer = change.lengthened * length_ratio(made, self.plan.nuts)
         return Attempt(
             reference=reference,
             coreset=coreset,
@@ -161,10 +166,8 @@ class Pipeline(Setup):
             if iterates and self.source is None and not plan.is_gaussian:
                 foresee_chains(self, full.n_params)
             fit = partial(fit_reference, full, plan.reference, count, plan.seed, tick)
-            if self.source is not None:  # whose density the draws have
-                drawn = fit()
-                with self.session.bind(self.checked, self.source) as bound:
-                    return replace(drawn, log_q=bound.log_density(drawn.draws))
+            if self.source is not None:
+                return self._with_density(fit(), self.source)
             if not iterates:
                 return fit()
             iteration = ReferenceIteration(
@@ -181,18 +184,24 @@ class Pipeline(Setup):
             laplace = plan.reference == "laplace"
             return iteration.find(fit, collapses=laplace, integrates=laplace and plan.searches)
 
+    def _with_density(self, drawn: Reference, coreset: Coreset) -> Reference:
+        """Draws of a coreset posterior, with its density."""
+        with self.session.bind(self.checked, coreset) as bound:
+            return replace(drawn, log_q=bound.log_density(drawn.draws))
+
     def _own_draws(self, full: FullData) -> Reference:
         """A reference of the chosen rows' posterior, in place of one that does not exist."""
-        plan, chosen = self.plan, self._chosen
+        plan = self.plan
+        assert self.chosen is not None
         count = initial_draws(plan.size, plan.policy, few=full.passes.stored is not None)
         with self.stages("reference", total=count) as tick:
-            found = draws_of(self.session, self.checked, chosen, 2 * count, plan.seed)
+            found = draws_of(self.session, self.checked, self.chosen, 2 * count, plan.seed)
             return from_rows(full, found, "draws", count, plan.seed, tick)
 
-    @cached_property
-    def _chosen(self) -> Coreset:
-        """Rows and weights that are selected without a reference."""
-        return select_by_own_posterior(self, self.session.full_data(self.checked))
+    @property
+    def _refers_to_itself(self) -> bool:
+        """Whether the coreset posterior's own draws are the reference."""
+        return isinstance(self.plan.reference, str) and self.plan.reference == OWN_DRAWS
 
     def coreset(self, full: FullData, reference: Reference) -> Coreset:
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
@@ -213,14 +222,13 @@ class Pipeline(Setup):
         else:
             view = evaluate_draws(self, view)
         if is_in_the_loop(plan.method):
-            coreset = self._chosen
+            coreset = self.chosen or select_by_own_posterior(self, full)
         else:
             found = None if controlled is None else select_unprojected(self, view, expansion)
             coreset = select_projected(self, view, controlled) if found is None else found
-            # The quadratic alone leaves less if rows fit few draws, or curve what is flat.
-            left = coreset.heldout_error * (coreset.norm or 1.0)
+            # Rows may fit few draws, or curve what is flat.
             may_be_worse = controlled is not None and plan.searches
-            if may_be_worse and left > expansion.gap(view.reference):
+            if may_be_worse and leaves_less(expansion, view.reference, coreset):
                 with self.stages("select"):
                     coreset = quadratic_only(plan, view, expansion)
         if controlled is not None:
@@ -293,14 +301,6 @@ class Pipeline(Setup):
             certificate = judge.certificate(judge.chains(posterior), staged=True, tick=tick)
         self.stages.note(str(certificate))
         return certificate
-
-    def _finished(self, step: str, make: Callable[[], T]) -> T:
-        """What the folder has of a step, or what is made and kept now."""
-        found: T | None = self.folder.found(step)
-        if found is None:
-            found = make()
-            self._keep(step, found)
-        return found
 
     def _keep(self, step: str, value: Any) -> None:
         """Write a finished step to the folder, if there is one."""

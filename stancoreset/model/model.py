@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Unpack, overload
 from numpy.typing import NDArray
 
 from stancoreset.analysis import (
-    Asked,
     Design,
     Information,
     design,
@@ -26,15 +25,12 @@ from stancoreset.analysis import (
 from stancoreset.checks import (
     check_choice,
     check_flag,
-    check_is,
     check_labels,
     check_names,
     check_path,
     check_seed,
     check_text,
     check_whole,
-    shown,
-    understood,
 )
 from stancoreset.engines import (
     NUTS,
@@ -50,7 +46,7 @@ from stancoreset.engines import (
     with_options,
 )
 from stancoreset.engines.cmdstan import require_csv_folder
-from stancoreset.errors import CertificateError, DataError, OptionError, ProgramError
+from stancoreset.errors import CertificateError, OptionError, ProgramError
 from stancoreset.fit import (
     BEYOND,
     HELDOUT_DRAWS,
@@ -71,10 +67,18 @@ from stancoreset.fit import (
     project_rows,
     reference_name,
 )
+from stancoreset.model.arguments import (
+    begin_stages,
+    check_coreset,
+    check_draws,
+    check_is_reference,
+    check_near,
+    scoring_options,
+)
 from stancoreset.model.options import FitOptions, MergeOptions, SampleOptions
 from stancoreset.parallel import one_blas_thread, single_threaded
 from stancoreset.posterior import LEAST_DRAWS, Certificate, Loo, card
-from stancoreset.posterior.arviz import Container, Posterior, import_all, variables_of
+from stancoreset.posterior.arviz import Container, Posterior
 from stancoreset.program import (
     CERTIFIED_DRAWS,
     PASSES,
@@ -89,6 +93,8 @@ from stancoreset.program import (
     check_adopted,
     check_identities,
     check_kind,
+    describe_observation,
+    describe_seen,
     identity_table,
     labels_of_draws,
     make_provenance,
@@ -370,7 +376,7 @@ class CoresetModel(Closing):
             Each message names the cause and the remedy.
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = _begin_stages(options.pop("stages", None), show_progress)
+        stages = begin_stages(options.pop("stages", None), show_progress)
         plan = self._planned(
             Plan.of,
             chains=chains,
@@ -482,7 +488,7 @@ class CoresetModel(Closing):
         >>> week = model.merge(fits, size=100)                                    # doctest: +SKIP
         """
         RunFolder.check(output_dir, resume=resume, overwrite=overwrite)
-        stages = _begin_stages(options.pop("stages", None), show_progress)
+        stages = begin_stages(options.pop("stages", None), show_progress)
         plan = self._planned(
             Plan.of_merge,
             chains=chains,
@@ -661,7 +667,7 @@ class CoresetModel(Closing):
             If the projection is ``"hermite"`` and the program is no generalised linear model.
         """
         check_choice("projection", projection, (*PROJECTIONS, *BEYOND))
-        _check_is_reference(reference)
+        check_is_reference(reference)
         check_whole("candidates", candidates, 1)
         check_whole("heldout", heldout, 2)
         check_seed(seed)
@@ -704,8 +710,8 @@ class CoresetModel(Closing):
         OptionError
             If the projection is ``"hermite"`` and the program is no generalised linear model.
         """
-        _check_coreset(coreset)
-        _check_is_reference(reference)
+        check_coreset(coreset)
+        check_is_reference(reference)
         check_choice("projection", projection, BEYOND)
         checked = self.read(data)
         view, expansion = expanded_view(self._session, checked, reference, projection)
@@ -770,9 +776,9 @@ class CoresetModel(Closing):
         check_labels(coords, dims)
         show = Stages.given(None, show_progress).show
         if coreset is not None:
-            _check_coreset(coreset)
+            check_coreset(coreset)
         if near is not None:
-            _check_near(near)
+            check_near(near)
         checked = self.read(data)
         close = None if near is None else take_spaced_draws(self._session, checked, near, None)[0]
         result = run_nuts(
@@ -827,11 +833,11 @@ class CoresetModel(Closing):
                 "a certificate compares the coreset posterior with the full one: it needs the "
                 "full data, and data is None"
             )
-        _check_coreset(coreset)
+        check_coreset(coreset)
         if reference is not None:
-            _check_is_reference(reference)
+            check_is_reference(reference)
         check_whole("draws", draws, LEAST_DRAWS)
-        _check_draws(posterior)
+        check_draws(posterior)
         checked = self.read(data)
         references = () if reference is None else (reference,)
         judge = Certifier(self._session, checked, coreset, references)
@@ -882,7 +888,7 @@ class CoresetModel(Closing):
         >>> pointwise = model.log_likelihood(data, fit)                  # doctest: +SKIP
         >>> arviz.loo(pointwise)                                         # doctest: +SKIP
         """
-        _check_draws(posterior, draws)
+        check_draws(posterior, draws)
         check_kind(weights)
         return with_log_likelihood(
             self._session, self._adopted.original, self.read(data), posterior, draws, weights
@@ -947,7 +953,7 @@ class CoresetModel(Closing):
         --------
         >>> print(model.loo(data, fit, subsample=5_000))                 # doctest: +SKIP
         """
-        _check_draws(posterior, draws, seed)
+        check_draws(posterior, draws, seed)
         check_kind(weights)
         if subsample is not None:
             check_whole("subsample", subsample, 2)
@@ -1015,7 +1021,7 @@ class CoresetModel(Closing):
         >>> made = model.generate_quantities(data, fit, ["y_rep"])         # doctest: +SKIP
         >>> made.posterior["y_rep"].mean(("chain", "draw"))                # doctest: +SKIP
         """
-        _check_draws(posterior, draws, seed)
+        check_draws(posterior, draws, seed)
         check_kind(weights)
         original = self._adopted.original
         wanted = quantity_names(original, names)
@@ -1080,7 +1086,7 @@ class CoresetModel(Closing):
         >>> checks = model.posterior_predictive(data, fit, {"y": "y_rep"})   # doctest: +SKIP
         >>> arviz.plot_ppc_dist(checks)      # ArviZ 1.x; plot_ppc on 0.23     # doctest: +SKIP
         """
-        _check_draws(posterior, draws, seed)
+        check_draws(posterior, draws, seed)
         check_kind(weights)
         return with_replications(
             self._session,
@@ -1151,7 +1157,7 @@ class CoresetModel(Closing):
         >>> scores = model.information("unlabelled.parquet", fit)            # doctest: +SKIP
         >>> scores.best(100)                                                 # doctest: +SKIP
         """
-        asked = _scoring_options(fit, replicated, draws, seed)
+        asked = scoring_options(fit, replicated, draws, seed)
         return information(self._session, self._adopted.original, rows, fit, asked)
 
     @single_threaded
@@ -1203,7 +1209,7 @@ class CoresetModel(Closing):
         >>> chosen.to_frame()                                                # doctest: +SKIP
         >>> model.design(rows, fit, target="beta[dose]").sd                  # doctest: +SKIP
         """
-        asked = _scoring_options(fit, replicated, draws, seed)
+        asked = scoring_options(fit, replicated, draws, seed)
         check_whole("size", size, 1)
         check_flag("repeat", repeat)
         targets = [] if target is None else [target] if isinstance(target, str) else target
@@ -1230,7 +1236,7 @@ class CoresetModel(Closing):
         coreset : Coreset, optional
         """
         if coreset is not None:
-            _check_coreset(coreset)
+            check_coreset(coreset)
         rows = self._session.rows(self.read(data), coreset)
         return {**self._session.controlled.nothing(), **rows}
 
@@ -1260,7 +1266,7 @@ class CoresetModel(Closing):
         An observation is one of N, with its own y.
         What it carries along is found once from the full data: row_number, y_before.
         """
-        return self._adopted.explain_observation()
+        return describe_observation(self._adopted)
 
     @property
     def seen(self) -> tuple[str, ...]:
@@ -1279,7 +1285,7 @@ class CoresetModel(Closing):
         Products of parameters that the likelihood contains, but that do not replace their factors
         in ψ, are listed with the reason.
         """
-        return self._session.explain_seen()
+        return describe_seen(self._session)
 
     def identities(self, data: Data, *, points: int = 5, seed: int = 0) -> pd.DataFrame:
         """Check numerically that the program's weights act as weights.
@@ -1307,59 +1313,3 @@ class CoresetModel(Closing):
     def close(self) -> None:
         """Release the engine's copy of the full data."""
         self._session.close()
-
-
-# What methods are given, checked before anything is read ------------------------------------------
-
-
-def _begin_stages(stages: object, show_progress: bool | None) -> Stages:
-    """Stages whose first one, the imports, is done."""
-    begun = Stages.given(stages, show_progress)
-    begun.begin()
-    with begun("import"):
-        import_all()
-    return begun
-
-
-def _check_near(near: object) -> None:
-    """Raise unless these are draws."""
-    try:
-        _check_draws(near)
-    except DataError as error:
-        raise DataError(f"near: {error}") from None
-
-
-def _check_draws(posterior: object, draws: int | None = None, seed: int = 0) -> None:
-    """Raise unless a step can be made of so many draws of a posterior."""
-    with understood("posterior", posterior, "draws of the coreset posterior, or a fit"):
-        variables_of(posterior)
-    if draws is not None:
-        check_whole("draws", draws, 1)
-    check_seed(seed)
-
-
-def _scoring_options(
-    fit: object, replicated: Mapping[str, str] | None, draws: int | None, seed: int
-) -> Asked:
-    """Check and gather the options for scoring rows."""
-    _check_draws(fit, draws, seed)
-    if replicated is not None:
-        texts = isinstance(replicated, Mapping) and all(
-            isinstance(name, str) for pair in replicated.items() for name in pair
-        )
-        if not texts or not replicated:
-            raise OptionError(
-                f"replicated is {shown(replicated)}, expected a dict from outcomes to the "
-                'generated quantities that simulate them, such as {"y": "y_rep"}'
-            )
-    return Asked(replicated or {}, draws, seed)
-
-
-def _check_coreset(coreset: object) -> None:
-    """Raise unless this is a coreset."""
-    check_is("coreset", coreset, Coreset, "a Coreset, such as fit.coreset")
-
-
-def _check_is_reference(reference: object) -> None:
-    """Raise unless this is a reference."""
-    check_is("reference", reference, Reference, "a Reference, as model.reference makes it")

@@ -15,15 +15,14 @@ from stancoreset.program.certify import (
     PreviousChains,
     certificate_of_gaussian,
 )
-from stancoreset.program.draws import (
+from stancoreset.program.containers import (
     draws_container,
     labels_of_draws,
     make_provenance,
     reference_container,
     result_container,
-    take_spaced_draws,
-    unconstrain_all,
 )
+from stancoreset.program.draws import take_spaced_draws, unconstrain_all
 from stancoreset.program.identities import (
     TOLERANCE,
     Identity,
@@ -32,6 +31,8 @@ from stancoreset.program.identities import (
     identity_table,
     require_identities,
 )
+from stancoreset.program.impossible import impossible_rows
+from stancoreset.program.improper import require_known
 from stancoreset.program.integrated import (
     IntegratedPosterior,
     integrated_density,
@@ -43,7 +44,7 @@ from stancoreset.program.likelihood_view import (
     in_likelihood_coordinates,
     reference_in_psi,
 )
-from stancoreset.program.no_posterior import impossible_rows, require_known
+from stancoreset.program.passes import PASSES, PassesName
 from stancoreset.program.quantities import (
     bind_original,
     few_quantities,
@@ -71,12 +72,13 @@ from stancoreset.program.sampling import (
     require_room_for_draws,
     run_nuts,
 )
+from stancoreset.program.second_engine import SECOND, SecondEngine
 from stancoreset.program.session import (
     Data,
     Session,
 )
-from stancoreset.program.two_engines import PASSES, SECOND, PassesName, SecondEngine
 from stancoreset.program.without_rows import Psi, without_rows
+from stancoreset.program.words import describe_observation, describe_seen
 
 __all__ = [
     "CERTIFIED_DRAWS",
@@ -103,6 +105,8 @@ __all__ = [
     "check_adopted",
     "check_identities",
     "check_kind",
+    "describe_observation",
+    "describe_seen",
     "draw_gaussian",
     "draws_container",
     "few_quantities",

@@ -76,16 +76,6 @@ class Adopted:
         )
         return _computed_before(printer.program(tree).rstrip() + "\n" + self.woven.frozen_code)
 
-    def explain_observation(self) -> str:
-        """Say what one observation is, and which data it has."""
-        program = self.weighted
-        own = ", ".join(program.given_rows)
-        about = f"An observation is {program.observation}"
-        about += f", with its own {own}." if own else "."
-        carried = ", ".join(program.carried({d.name for d in self.original.tree.known}))
-        found = f" What it carries along is found once from the full data: {carried}."
-        return about + (found if carried else "")
-
     @property
     def uses_solver(self) -> bool:
         """Whether the program solves equations numerically, which limits its precision."""

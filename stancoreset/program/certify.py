@@ -28,8 +28,8 @@ from stancoreset.posterior import (
     why_chains_disagree,
 )
 from stancoreset.program.draws import make_canonical, parameter_draws, take_spaced_draws
+from stancoreset.program.group_sums import left_by_groups
 from stancoreset.program.integrated import integrated_density
-from stancoreset.program.row_blocks import left_by_groups
 from stancoreset.program.session import Session
 from stancoreset.reference import Reference
 from stancoreset.rows import TOLERANCE
@@ -118,8 +118,7 @@ class Certifier:
 
     def chains(self, posterior: Any) -> Chains:
         """Draws of the coreset posterior, with their diagnostics."""
-        generated = self.session.adopted.original.generated_quantities  # no matter of sampling
-        return Chains(posterior, self._parameters(posterior), {d.name for d in generated})
+        return Chains(posterior, self._parameters(posterior), self._quantities)
 
     def certificate(
         self,
@@ -139,6 +138,10 @@ class Certifier:
         approximate, log_p = np.empty(len(draws)), np.empty(len(draws))
         reference = self._at_the_reference()
 
+        def look(at: np.ndarray) -> None:
+            approximate[at] = self._log_density(draws[at])
+            log_p[at] = density(draws[at], tick)
+
         def judge(at: np.ndarray, marginals: Marginals | None = None) -> Certificate:
             log_weights = log_p[at] - approximate[at]
             return certify(
@@ -156,21 +159,27 @@ class Certifier:
                 **chains.diagnostics,
             )
 
-        looked, few = np.zeros(len(draws), dtype=bool), np.arange(len(draws)) % 4 == 0
-        for at in [few, np.ones_like(few)] if staged and len(draws) >= count else [~looked]:
-            new = at & ~looked
-            approximate[new] = self._log_density(draws[new])
-            log_p[new] = density(draws[new], tick)
-            looked, certificate = at, judge(at)
-            if leaves_no_doubt(certificate):
-                break
-        # Gradients for marginals cost three times as much as the densities: where these certify, a
-        # fit, which is `staged`, and rows on disk, which would be read again, do without.
+        # Their gradients cost three times as much as the densities: where these certify, a fit,
+        # which is `staged`, and rows on disk, which would be read again, do without.
         only_if_needed = staged or isinstance(self.checked, StoredRows)
-        if only_if_needed and certificate.verdict == "certified":
-            return certificate
-        found = self._marginals(draws[looked], certificate, log_p[looked])
-        return certificate if found is None else judge(looked, found)
+
+        def with_marginals(at: np.ndarray, certificate: Certificate) -> Certificate:
+            if only_if_needed and certificate.verdict == "certified":
+                return certificate
+            found = self._marginals(draws[at], certificate, log_p[at])
+            return certificate if found is None else judge(at, found)
+
+        everything = np.ones(len(draws), dtype=bool)
+        if staged and len(draws) >= count:
+            first = np.arange(len(draws)) % 4 == 0
+            look(first)
+            certificate = judge(first)
+            if leaves_no_doubt(certificate):
+                return with_marginals(first, certificate)
+            look(~first)
+        else:
+            look(everything)
+        return with_marginals(everything, judge(everything))
 
     def matched(self, posterior: Any, certificate: Certificate) -> tuple[Float, Certificate] | None:
         """Move certified draws to the full posterior by affine maps, and certify them.
@@ -185,14 +194,12 @@ class Certifier:
         proposal = self._log_density(draws)
         match = moment_match(draws, density, proposal, log_weights=certificate.log_weights)
         density.check(match.draws)  # the draws have moved
-        values = self.session.full_data(self.checked).prior.constrain(match.draws)
-        one_chain = self._parameters({name: value[None] for name, value in values.items()})
         matched = certify(
             match.log_weights,
             certificate.heldout_error,
             moved=moved_by(match.log_weights, match.draws),
             witness=density.told,
-            monte_carlo=arviz.worst_monte_carlo(one_chain),
+            monte_carlo=self._of_one_chain(match.draws),
             **{name: getattr(certificate, name) for name in _OF_THE_CHAINS},
         )
         return None if matched.verdict == "rejected" else (match.draws, matched)
@@ -213,8 +220,7 @@ class Certifier:
         value, gradient = full.log_density_gradient(draws)
         with self.session.bind(self.checked, self.coreset) as bound:
             own, along = bound.log_density_gradient(draws)
-        apart = value - own - log_weights
-        if not np.ptp(apart) <= TOLERANCE * (1.0 + np.max(np.abs(log_p))):  # or not finite
+        if not _are_equal(value - own, log_weights, np.abs(log_p)):
             return None
         sums = left_by_groups(self.session, self.checked, self.coreset, draws)
         return marginals_of(log_weights, gradient - along, draws, blocks, full.param_names, sums)
@@ -222,6 +228,18 @@ class Certifier:
     def _parameters(self, posterior: Any) -> Mapping[str, np.ndarray]:
         """Draws of the program's parameters, chain by chain."""
         return parameter_draws(self.session, self.session.full_data(self.checked).prior, posterior)
+
+    @property
+    def _quantities(self) -> set[str]:
+        """Names of the author's generated quantities, which are no matter of sampling."""
+        return {d.name for d in self.session.adopted.original.generated_quantities}
+
+    def _of_one_chain(self, draws: Float) -> arviz.MonteCarlo:
+        """Monte-Carlo errors of unconstrained draws in their order."""
+        values = self.session.full_data(self.checked).prior.constrain(draws)
+        return arviz.worst_monte_carlo(
+            self._parameters({name: value[None] for name, value in values.items()})
+        )
 
     def _log_density(self, draws: Float) -> Float:
         """Log density of the approximate posterior, up to a constant: (S, P) → (S,)."""
@@ -265,6 +283,12 @@ class Certifier:
                 there = make_canonical(self.session, self.checked, r.elsewhere)
                 shares.append(share * unvisited_mass(draws, log_p, there))
         return max(shares, default=float("nan"))
+
+
+def _are_equal(ours: Float, theirs: Float, sizes: Float) -> bool:
+    """Whether log weights, differences of numbers of such sizes, are the same up to a constant."""
+    apart = ours - theirs
+    return bool(np.ptp(apart) <= TOLERANCE * (1.0 + np.max(sizes)))  # false if one is not finite
 
 
 def certificate_of_gaussian(reference: Reference) -> Certificate | None:

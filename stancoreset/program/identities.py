@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,13 +148,12 @@ def check_identities(
     nothing can be checked; an `EngineError` or `DataError` if Stan refuses the program or a slice.
     """
     rng = np.random.default_rng(seed)
-    few = _Slices.choose(weighted.n_obs(data), rng)
-    rows_a = weighted.subset(data, few.rows_a)
+    setting = _Setting.choose(weighted, data, rng)
     with _BoundTwice(weighted, engine) as bound:
         try:
             advice = advice_on_tails((original or weighted.program).code)
-            thetas = random_points(bound.density(rows_a), points, rng, advice)
-            found = _errors(weighted, data, few, bound, thetas)
+            thetas = random_points(bound.density(setting.rows_a), points, rng, advice)
+            found = _errors(setting, bound, thetas)
             found["prior"] = max(found["prior"], _prior_on_rows(weighted, data, bound, thetas))
         except DataError as error:
             row = _refused_row(weighted, data, bound)
@@ -166,7 +165,7 @@ def check_identities(
             if numbered:
                 rows = weighted.with_weights(data, np.ones(weighted.n_obs(data)))
             else:
-                rows = rows_a if freeze is None else freeze(rows_a)
+                rows = setting.rows_a if freeze is None else freeze(setting.rows_a)
             found |= _against_original(rows, bound, engine, original, thetas, rng)
     return [
         Identity(name, _MEANING[name][0], error, bool(error <= tolerance), _MEANING[name][1])
@@ -258,20 +257,29 @@ def identity_table(identities: list[Identity]) -> pd.DataFrame:
 # The values that are compared, and how far they are apart -------------------------------------
 
 
-class _Slices(NamedTuple):
-    """Numbers of a few rows, and weights for them."""
+@dataclass(frozen=True)
+class _Setting:
+    """Slices of the data and weights for them."""
 
-    rows_a: NDArray[np.intp]
-    rows_b: NDArray[np.intp]  # other rows, of another number
+    rows_a: dict[str, Any]  # k rows of weight one
+    rows_b: dict[str, Any]  # other rows, of another number
     part: NDArray[np.intp]  # some of A's rows, in another order
-    random: Float  # weights of A's rows, with zeros
-    which: int  # one of A's rows
+    part_a: dict[str, Any]
+    random: Float  # weights with zeros
+    bumped: Float  # the same with one weight larger by one
+    which: int
     counts: NDArray[np.int64]  # whole weights 0, 1, 2
+    repeated: dict[str, Any]  # A's rows repeated that often
+    weighted: WeightedProgram
 
     @classmethod
-    def choose(cls, n_obs: int, rng: np.random.Generator) -> _Slices:
+    def choose(
+        cls, weighted: WeightedProgram, data: Mapping[str, Any], rng: np.random.Generator
+    ) -> _Setting:
+        n_obs = weighted.n_obs(data)
         k = min(n_obs, _ROWS)
         order = rng.permutation(n_obs) if n_obs < 10_000 else rng.choice(n_obs, 2 * _ROWS, False)
+        a = np.sort(order[:k])
         rest = order[k:] if n_obs > k else order
         b = rng.choice(rest, size=k // 2 + 2, replace=len(rest) < k // 2 + 2)
         part = rng.permutation(k)[: k // 2 + 1]
@@ -279,7 +287,21 @@ class _Slices(NamedTuple):
         which = int(rng.integers(k))
         counts = rng.integers(0, 3, k)
         counts[which] = 2
-        return cls(np.sort(order[:k]), b, part, random, which, counts)
+        return cls(
+            rows_a=weighted.subset(data, a),
+            rows_b=weighted.subset(data, b),
+            part=part,
+            part_a=weighted.subset(data, a[part]),
+            random=random,
+            bumped=random + (np.arange(k) == which),
+            which=which,
+            counts=counts,
+            repeated=weighted.subset(data, np.repeat(a, counts)),
+            weighted=weighted,
+        )
+
+    def a(self, weights: Any) -> dict[str, Any]:
+        return self.weighted.with_weights(self.rows_a, weights)
 
 
 class _BoundTwice(Closing):
@@ -332,38 +354,31 @@ def random_points(
     return finite[:number]
 
 
-def _errors(
-    weighted: WeightedProgram,
-    data: Mapping[str, Any],
-    few: _Slices,
-    bound: _BoundTwice,
-    thetas: Float,
-) -> dict[str, float]:
+def _errors(setting: _Setting, bound: _BoundTwice, thetas: Float) -> dict[str, float]:
     """Relative error of every identity that needs the weighted program alone, by name."""
-    a, w, counts = few.rows_a, few.random, few.counts
+    weighted, w, counts = setting.weighted, setting.random, setting.counts
 
-    def lp(rows: NDArray[np.intp], weights: Any = None) -> Float:
-        return np.asarray(bound.density(weighted.subset(data, rows, weights)).log_density(thetas))
+    def lp(data: Mapping[str, Any]) -> Float:
+        return np.asarray(bound.density(data).log_density(thetas))
 
-    def log_lik(rows: NDArray[np.intp], weights: Any = None) -> Float:
-        return np.asarray(bound.complete(weighted.subset(data, rows, weights)).log_lik(thetas))
+    def rows(data: Mapping[str, Any]) -> Float:
+        return np.asarray(bound.complete(data).log_lik(thetas))
 
-    zero, random = lp(a, np.zeros(len(a))), lp(a, w)
-    zero_b = lp(few.rows_b, np.zeros(len(few.rows_b)))
-    lik = log_lik(a)
+    zero, random = lp(setting.a(np.zeros(len(w)))), lp(setting.a(w))
+    zero_b = lp(weighted.with_weights(setting.rows_b, np.zeros(weighted.n_obs(setting.rows_b))))
+    lik = rows(setting.rows_a)
     if not np.any(lik) and np.ptp(random - zero) == 0:
-        raise _without_likelihood(weighted, data)
+        raise _without_likelihood(weighted, setting.rows_a)
     sizes = np.abs(lik)  # what rounding errors are relative to
-    bumped, step = w + (np.arange(len(a)) == few.which), random + lik[:, few.which]
-    repeated = lp(np.repeat(a, counts))
+    step = random + lik[:, setting.which]
     return {
         "prior": _up_to_constant(zero, zero_b),
-        "sum": _up_to_constant(lp(a), zero + lik.sum(axis=1), sizes.sum(axis=1)),
+        "sum": _up_to_constant(lp(setting.rows_a), zero + lik.sum(axis=1), sizes.sum(axis=1)),
         "weighted": _up_to_constant(random, zero + lik @ w, sizes @ w),
-        "derivative": _up_to_constant(lp(a, bumped), step, sizes @ w),
-        "repeated": _up_to_constant(lp(a, counts), repeated, sizes @ counts),
-        "slice": _exact(lik[:, few.part], log_lik(a[few.part])),
-        "unweighted": _exact(lik, log_lik(a, w)),
+        "derivative": _up_to_constant(lp(setting.a(setting.bumped)), step, sizes @ w),
+        "repeated": _up_to_constant(lp(setting.a(counts)), lp(setting.repeated), sizes @ counts),
+        "slice": _exact(lik[:, setting.part], rows(setting.part_a)),
+        "unweighted": _exact(lik, rows(setting.a(w))),
     }
 
 

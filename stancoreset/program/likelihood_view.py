@@ -12,6 +12,7 @@ from stancoreset.program.session import Session
 from stancoreset.reference import (
     GaussianFit,
     Reference,
+    extended,
     reference_from_evaluated,
     require_finite,
 )
@@ -49,6 +50,14 @@ class LikelihoodView:
     def _is_gaussian(self) -> bool:
         return self.reference.method == "laplace"
 
+    def extended(self, count: int) -> LikelihoodView:
+        """The view with `count` evaluated draws, or as many as there are."""
+        return replace(self, reference=extended(self.full, self.reference, count))
+
+    def no_series(self) -> str:
+        """The reason why the rows have no Hermite series; empty if they have one."""
+        return self.session.no_series(self.full)
+
 
 def in_likelihood_coordinates(
     session: Session, checked: StanData, full: FullData, reference: Reference
@@ -61,8 +70,8 @@ def in_likelihood_coordinates(
     psi = session.seen(checked, np.concatenate([reference.draws, spare]))
     seen = session.seen_data(checked)
     known = reference.log_likelihood
-    compared = seen.log_likelihood(psi[:_COMPARED])
-    offset = _held_through_psi(session, checked, full, seen, compared, known[:_COMPARED])
+    offset = _offset_of(seen.log_likelihood(psi[:_COMPARED]), known[:_COMPARED], seen)
+    session.hold_once(checked, full, seen, offset)
     return LikelihoodView(
         likelihood, seen, reference_in_psi(psi, known + offset, seen, reference.seed)
     )
@@ -71,23 +80,21 @@ def in_likelihood_coordinates(
 def held_once(
     session: Session, checked: StanData, full: FullData, seen: FullData, draws: Float, in_psi: Float
 ) -> float:
-    """The offset of log likelihoods in ψ, by a few draws at which both forms are compared."""
+    """The offset of log likelihoods in ψ, by a few draws at which both forms are compared.
+
+    From then on the engine holds the rows in ψ alone.
+    """
     own = require_finite(full.briefly(draws[:_COMPARED]))
-    return _held_through_psi(session, checked, full, seen, in_psi[:_COMPARED], own)
+    offset = _offset_of(in_psi[:_COMPARED], own, seen)
+    session.hold_once(checked, full, seen, offset)
+    return offset
 
 
-def _held_through_psi(
-    session: Session,
-    checked: StanData,
-    full: FullData,
-    seen: FullData,
-    in_psi: Float,
-    expected: Float,
-) -> float:
-    """The constant by which log likelihoods in ψ differ from the program's, at the same draws.
+def _offset_of(in_psi: Float, expected: Float, seen: FullData) -> float:
+    """The constant by which the log likelihood in ψ differs from that in the parameters.
 
-    From then on the engine holds the rows in ψ alone. A `ControlError` is raised if it is no
-    constant: then ψ is not all that the rows see.
+    Both are values at the same draws. A `ControlError` is raised if it is no constant: then ψ is
+    not all that the rows see.
     """
     apart = in_psi - expected
     if np.ptp(apart) > _TOLERANCE * max(1.0, float(np.max(np.abs(expected)))):
@@ -96,7 +103,6 @@ def _held_through_psi(
             f"differs from the program's by {np.ptp(apart):.3g}; use control_variate=False, and "
             "please report the program"
         )
-    session.hold_once(checked, full, seen, float(apart[0]))
     return float(apart[0])
 
 

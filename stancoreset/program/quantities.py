@@ -51,7 +51,13 @@ def bind_original(
 
 
 def read_whole(program: WeightedProgram, data: Any) -> StanData:
-    """Read and check the full data; a `DataError` refuses wrong data, and rows on disk."""
+    """Read and check the full data, which must be in memory.
+
+    Raises
+    ------
+    DataError
+        If the data are wrong, or rows that stay on disk.
+    """
     if isinstance(data, Source) and not isinstance(data, type):
         data = data.open_for(program)
     if isinstance(data, StoredRows):
@@ -163,8 +169,24 @@ def with_quantities(
 
     They are evaluated on the full data, at every draw. The smallest are taken, as long as all of
     them have at most `MOST` numbers, and only if they are finite. If the engine cannot evaluate
-    them, there is a warning and the posterior is as before. `names` are those to consider, as from
-    `few_quantities`, and `obs` is the data variable with the number of rows.
+    them, there is a warning and the posterior is as before.
+
+    Parameters
+    ----------
+    container : ArviZ container
+    original : StanProgram
+        The author's program.
+    engine : Engine
+    checked : mapping
+        The full data.
+    names : tuple of str
+        Those to consider, as from `few_quantities`.
+    obs : str
+        The data variable with the number of rows.
+    seed : int
+        Random seed of quantities that use random numbers.
+    labels : Labels
+        Names for dimensions.
     """
     shape = next(iter(arviz.variables_of(container).values())).shape[:2]
     try:
@@ -175,12 +197,14 @@ def with_quantities(
             stacklevel=2,
         )
         return container
-    finite = {
-        name: v.reshape(*shape, *v.shape[1:]) for name, v in values.items() if np.isfinite(v).all()
-    }
+    finite = {name: v.reshape(*shape, *v.shape[1:]) for name, v in values.items() if _finite(v)}
     if not finite:
         return container
     return arviz.with_variables(container, finite, coords=labels.coords, dims=labels.dims)
+
+
+def _finite(values: Float) -> bool:
+    return bool(np.isfinite(values).all())
 
 
 def _evaluated(
@@ -211,8 +235,11 @@ def _evaluated(
             expected = bound.generated(theta[:1], few, seed)
             fast = engine.compile(whole, name=original.name)
             with bind_original(fast, original, checked, seed) as at_once:
-                found = at_once.generated(theta[:1], few, seed)
-                # But for rounding.
-                if all(np.allclose(found[k], v, TOLERANCE, TOLERANCE) for k, v in expected.items()):
+                if _agree(expected, at_once.generated(theta[:1], few, seed)):
                     return at_once.generated(theta, few, seed)
         return bound.generated(theta, few, seed)
+
+
+def _agree(expected: dict[str, Float], found: dict[str, Float]) -> bool:
+    """Whether two programs give the same numbers, but for rounding."""
+    return all(np.allclose(found[name], v, TOLERANCE, TOLERANCE) for name, v in expected.items())

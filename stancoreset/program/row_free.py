@@ -57,7 +57,7 @@ class RowFreeProgram:
         if near is None:
             rough = self._rough(data, nuts, seed, inits)
             inits, near = rough[:, -1], np.concatenate(list(rough))
-        with session.coordinates(session.density().bind(data), data, near) as moving:
+        with session.effects.coordinates(session.density().bind(data), data, near) as moving:
             inv_metric = metric_near(moving.bound, moving.convert(near))
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
@@ -65,7 +65,9 @@ class RowFreeProgram:
     def seconds(self) -> float:
         """Seconds that a gradient takes, on an engine in this process; of others zero."""
         session = self.session
-        if not session.engine.capabilities.in_process:  # others cannot time a gradient alone
+        if (
+            not session.engine.capabilities.in_process
+        ):  # others do not tell the time of a gradient alone
             return 0.0
         with session.density().bind(session.no_rows_with_psi(self.checked)) as bound:
             return seconds_of_gradient(bound, np.zeros((3, bound.n_params)))
@@ -73,13 +75,19 @@ class RowFreeProgram:
     def _rough(self, data: StanData, nuts: NUTS, seed: int, inits: Float) -> Float:
         """Draws of short trajectories, (chains, draws, P): gradients there show the metric."""
         with self.session.density().bind(data) as bound:
-            widths = None
-            if self.session.engine.capabilities.in_process:
-                hessian = partial(Hessians(bound.param_names).at, bound.log_density_gradient)
-                widths = hessian_width(hessian, inits[0]) ** 2
+            widths = (
+                _squared_widths(bound, inits[0])
+                if self.session.engine.capabilities.in_process
+                else None
+            )
             short = replace(_ROUGH, chains=nuts.chains, parallel_chains=nuts.parallel_chains)
             options = vars(short.completed(widths))
             return bound.sample(seed=seed, inits=inits, **options).unconstrained
+
+
+def _squared_widths(bound: BoundModel, theta: Float) -> Float:
+    hessian = partial(Hessians(bound.param_names).at, bound.log_density_gradient)
+    return hessian_width(hessian, theta) ** 2
 
 
 def seconds_of_gradient(bound: BoundModel | FullData, draws: Float) -> float:

@@ -47,8 +47,16 @@ _ROWS, _DRAWS = 50, 2
 class RowWeights:
     """The weights of all rows, and the data without them.
 
-    In `data` every weight is one. `values` (N,) are all one if rows have no weights, and `names`
-    are the data variables that they come from.
+    Attributes
+    ----------
+    program : WeightedProgram
+    data : mapping
+        Checked data in which every weight is one.
+    values : ndarray, shape (N,)
+        All one if rows have no weights.
+    names : tuple of str
+        Where they come from: data variables.
+    kind : {"frequency", "sampling"} or None
     """
 
     program: WeightedProgram = field(repr=False)
@@ -98,12 +106,28 @@ def read_row_weights(
     theta: Float | None = None,
     outcomes: Sequence[str] = (),
 ) -> RowWeights:
-    """The weights of rows in memory, whose meaning is the `kind` that the user gives.
+    """The weights of rows in memory.
 
-    `what` needs to know them, for the error. The program's own columns of weights are looked for at
-    points `theta` (S, P), if there are any, and not among `outcomes`. An `OptionError` is raised if
-    rows have weights and `kind` is None, or is none of theirs; a `DataError` if frequencies are not
-    whole.
+    Parameters
+    ----------
+    session : Session
+    checked : mapping
+        The full data.
+    kind : str or None
+        What the user says of them.
+    what : str
+        What needs to know, for the error.
+    theta : ndarray, shape (S, P), optional
+        Points at which columns of the program's own are looked for; None: none are.
+    outcomes : sequence of str
+        Variables that are no weights.
+
+    Raises
+    ------
+    OptionError
+        If rows have weights and `kind` is None, or is none of theirs.
+    DataError
+        If frequencies are not whole.
     """
     known, program = check_kind(kind), session.program
     values = np.asarray(checked[program.weights], dtype=np.float64)
@@ -172,9 +196,7 @@ def quantities_of_weighted_rows(
     """Names of generated quantities that read rows, if the data give rows weights."""
     if np.all(np.asarray(data[program.weights]) == 1):
         return ()
-    counts = {name for counted in program.counted.values() for name in counted}
-    rows = {*program.rows, *program.given_rows, program.obs, *program.shared, program.weights}
-    rows |= counts
+    rows = _row_names(program)
     return tuple(name for name in names if _read(original, program, name) & rows)
 
 
@@ -212,6 +234,12 @@ def require_repeatable(
             f"weights='frequency' is not possible for {', '.join(names)}: {cause}; fit data "
             "without weights, in which each row is repeated as often as it was observed"
         )
+
+
+def _row_names(program: WeightedProgram) -> set[str]:
+    sizes = (name for counted in program.counted.values() for name in counted)
+    own = {*program.rows, *program.given_rows, program.obs, *program.shared, program.weights}
+    return own.union(sizes)
 
 
 def _read(original: StanProgram, program: WeightedProgram, name: str) -> set[str]:

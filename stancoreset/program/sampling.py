@@ -44,7 +44,7 @@ def run_nuts(
     folder = None if output_dir is None else str(check_path("output_dir", output_dir))
     own = session.bind(checked, coreset)
     give_back_memory(8.0 * nuts.chains * nuts.draws * own.n_params)
-    with session.coordinates(own, session.rows(checked, coreset), near) as moving:
+    with session.effects.coordinates(own, session.rows(checked, coreset), near) as moving:
         there = None if near is None else moving.convert(near)
         inv_metric = None if there is None else metric_near(moving.bound, there, mixed=True)
         nuts = nuts.completed(inv_metric)

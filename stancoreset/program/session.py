@@ -14,31 +14,23 @@ from stancoreset.checks import listed
 from stancoreset.engines import (
     BoundModel,
     Compiled,
-    CompiledForBoth,
     CompiledWithControl,
-    Coordinates,
     Engine,
     Float,
-    Moving,
     RowModel,
     StanData,
     compile_controlled,
     controlled_for,
-    coordinates_for,
     embedded,
 )
 from stancoreset.errors import ControlError, DataError, EngineError, OptionError
 from stancoreset.parallel import side_by_side
 from stancoreset.program.adopt import Adopted
 from stancoreset.program.candidates import choose_candidates
+from stancoreset.program.effects import Effects
 from stancoreset.program.identities import SOLVER_TOLERANCE
-from stancoreset.program.two_engines import (
-    choose_passes,
-    compare_engines,
-    compile_second,
-    few_rows,
-    find_second,
-)
+from stancoreset.program.passes import Passes, choose_passes
+from stancoreset.program.second_engine import compare_engines, compile_second, few_rows, find_second
 from stancoreset.program.witnesses import AnyWitness, bind_witness, confirm_glm
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -64,15 +56,10 @@ from stancoreset.selection import (
     no_expectation,
 )
 from stancoreset.stan import (
-    NOT_ONE_TO_ONE,
-    Centring,
     Controlled,
     NamedData,
-    StanProgram,
-    centring,
     may_be_infinite,
     names_of,
-    not_lifted,
     too_large,
 )
 from stancoreset.stan.data import DataSource, data_hash
@@ -91,8 +78,8 @@ class Session:
     of the full data evaluated at the same time, by default the engine's; `glm` says whether
     rows are evaluated in a faster form: those of generalised linear models by
     `stancoreset.rows.glm`, and loops of other programs by statements about all rows. `passes` says
-    whether another engine may evaluate the full data, and `second` when CmdStan is asked too, see
-    `stancoreset.program.two_engines`.
+    whether another engine may evaluate the full data, see `stancoreset.program.passes`, and
+    `second` when CmdStan is asked too, see `stancoreset.program.second_engine`.
     """
 
     def __init__(
@@ -114,7 +101,7 @@ class Session:
         self.behind: frozenset[str] = frozenset()
         self._always = False
         self._infinite: tuple[str, frozenset[str]] = ("", frozenset())
-        self._both: CompiledForBoth | None = None
+        self._passes = Passes()
         self._full: tuple[str, FullData] | None = None
         self._glm: tuple[StanData, FoundGlm] | None = None
         self._witness: tuple[StanData, AnyWitness] | None = None
@@ -132,7 +119,7 @@ class Session:
     @property
     def in_process(self) -> bool:
         """Whether rows are evaluated in this process."""
-        return self.engine.capabilities.in_process or self._both is not None
+        return self.engine.capabilities.in_process or self._passes.compiled is not None
 
     @property
     def processes(self) -> int:
@@ -150,21 +137,6 @@ class Session:
         names = ", ".join(sorted(self.infinite))
         return self.controlled.said + (f"; {names}: no coordinate, not finite" if names else "")
 
-    def explain_seen(self) -> str:
-        """List ψ, the functions of the parameters that enter the likelihood, and what does not."""
-        lines = [f"The likelihood depends on the parameters through: {self.controlled.said}."]
-        for names, what in (
-            (self.behind - self.infinite, "Much larger than the parameters"),
-            (self.infinite, "Not finite with these data"),
-        ):
-            if names:
-                lines.append(f"{what}, and no coordinates: {', '.join(sorted(names))}.")
-        lines += [
-            f"The factors of {product} are coordinates, not the product, because {why}."
-            for product, why in not_lifted(self.program, self.behind).items()
-        ]
-        return "\n".join(lines)
-
     @cached_property
     def likelihood(self) -> Session:
         """The session of the likelihood as a function of what the rows see.
@@ -176,7 +148,7 @@ class Session:
             return self
         # What evaluates this program evaluates that one too, if it has the same coordinates.
         engine, other = self.engine, embedded(self.threads)
-        if self._both is not None and other is not None:
+        if self._passes.compiled is not None and other is not None:
             same = (
                 controlled_for(self.program, other, behind=self.behind).code == self.controlled.code
             )
@@ -290,7 +262,7 @@ class Session:
         if behind != self.behind:
             self.close()
             self.behind = behind
-            for name in ("controlled", "likelihood", "_compiled", "_centring"):
+            for name in ("controlled", "likelihood", "_compiled", "effects"):
                 vars(self).pop(name, None)
 
     @property
@@ -317,27 +289,10 @@ class Session:
         names = np.array(self._seen_names(checked))[never]
         return frozenset(re.split(r"[.\[]", str(name))[0] for name in names)
 
-    def coordinates(self, bound: BoundModel, data: StanData, near: Float | None) -> Coordinates:
-        """The coordinates in which NUTS moves a density bound to `data`."""
-
-        def bind(code: str, further: StanData) -> BoundModel:
-            compiled = self.engine.compile(code, name=self.program.program.name)
-            return CompiledWithControl(compiled, self.controlled).bind({**data, **further})
-
-        moved = self._centring
-        return coordinates_for(bound, near, None if moved is None else Moving(moved, bind))
-
     @cached_property
-    def _centring(self) -> Centring | None:
-        """The program with effects that may be moved, by an engine that compiles it at once.
-
-        Another compiles a program for half a minute. Draws of unit vectors lose a coordinate.
-        """
-        program = StanProgram.from_code(self.controlled.code)
-        kinds = {declared.constraint.kind for declared in program.parameters}
-        if not self.engine.capabilities.compiles_at_once or kinds & set(NOT_ONE_TO_ONE):
-            return None
-        return centring(program.tree)
+    def effects(self) -> Effects:
+        """The program's effects, which chains may move in other coordinates."""
+        return Effects(self.controlled, self.engine, self.program.program.name)
 
     def density(self) -> Compiled:
         """The program without rows' log likelihoods, with room for a control variate."""
@@ -349,12 +304,12 @@ class Session:
 
     @property
     def _evaluated(self) -> Compiled:
-        return self._both or self._compiled
+        return self._passes.compiled or self._compiled
 
     @property
     def evaluating(self) -> Engine:
         """The engine that evaluates full data; it need not be the one that samples."""
-        other = None if self._both is None else embedded(self.threads)
+        other = embedded(self.threads) if self._passes.compiled is not None else None
         return other or self.engine
 
     @cached_property
@@ -389,24 +344,13 @@ class Session:
             if self._full is not None:  # else what is known of these data is kept
                 self.close()
             with (stages or Stages(False))("bind data"):
-                self._both, said = None, ""
-                if self.passes != "engine":
-                    self._both, said = choose_passes(
-                        self._compiled,
-                        self.engine,
-                        self.program,
-                        self.controlled,
-                        in_memory(checked),
-                        self.threads,
-                        at_once=self.glm,
-                    )
+                self._passes = self._choose_passes(checked)
                 full = self._bound_full(checked, self.glm_of(checked))
-                full.passes.engines = said
+                full.passes.engines = self._passes.said
             self._full = (key, full)
         return self._full[1]
 
     def _bound_full(self, checked: StanData, glm: FoundGlm | None) -> FullData:
-        evaluated = self._compiled.code if self._both is None else self._both.passes.code
         return FullData(
             self.density(),
             self.program,
@@ -414,7 +358,27 @@ class Session:
             in_process=self.in_process,
             threads=self.threads,
             glm=glm,
-            at_once=evaluated != self.controlled.code,
+            at_once=self._evaluated_code != self.controlled.code,
+        )
+
+    @property
+    def _evaluated_code(self) -> str:
+        """The text of the program that evaluates rows."""
+        other = self._passes.compiled
+        return self._compiled.code if other is None else other.passes.code
+
+    def _choose_passes(self, checked: StanData) -> Passes:
+        if self.passes == "engine":
+            return Passes()
+        data = in_memory(checked)
+        return choose_passes(
+            self._compiled,
+            self.engine,
+            self.program,
+            self.controlled,
+            data,
+            self.threads,
+            at_once=self.glm,
         )
 
     def recognise_always(self) -> None:
@@ -433,9 +397,7 @@ class Session:
         n_obs, n_params = self.program.n_obs(checked), len(self._param_names(checked))
         if not self._is_worth_finding(n_obs, n_params):
             return None
-        if self._glm is None or (
-            self._glm[0] is not checked and content_hash(self._glm[0]) != content_hash(checked)
-        ):
+        if self._glm is None or not _is_same(self._glm[0], checked):
             data = in_memory(checked)
             found = find_glm(self.program, self.density(), self.with_log_lik(), data)
             # Processes would read all rows again; the certificate compares them.
@@ -468,7 +430,7 @@ class Session:
         return WitnessedDensity(full, witness, unit, name, tolerance, second)
 
     def _compare_engines(self, checked: StanData, tolerance: float, draws: Float) -> str:
-        """Compare the author's program by this engine and by CmdStan."""
+        """Compare the author's program by this engine and by CmdStan, see `second_engine`."""
         other = find_second(self.engine, self.second)
         if other is None:
             return ""
@@ -490,9 +452,11 @@ class Session:
         different: bool = False,
         by_kernel: bool = False,
     ) -> tuple[np.ndarray, RowModel]:
-        """Candidate rows, with some `extra` ones, bound to the whole program.
+        """A random pool of candidate rows, with some `extra` ones, bound to the whole program.
 
-        See `choose_candidates`.
+        It is chosen so that it stands for all rows if `by_kernel` is set; see `kernel_rows`.
+        With `different`, one of several equal rows is enough, because its weight can stand for all
+        of them; methods that draw rows at random need every copy.
         """
         if candidates < 1:
             raise OptionError(f"candidates is {candidates}, expected at least 1")
@@ -626,7 +590,7 @@ class Session:
             self._full[1].close()
             self._full = None
         self._glm = None
-        self._both = None
+        self._passes = Passes()
         self._close_witness()
         likelihood = vars(self).get("likelihood", self)  # only if it was ever asked for
         if likelihood is not self:
@@ -645,6 +609,11 @@ class Session:
         if self._witness is not None:
             self._witness[1].close()
         self._witness = None
+
+
+def _is_same(one: StanData, other: StanData) -> bool:
+    """Whether data are the same, if perhaps read twice."""
+    return one is other or content_hash(one) == content_hash(other)
 
 
 def _other_parameters(control: ControlVariate, names: Sequence[str]) -> ControlError:

@@ -34,10 +34,20 @@ def bind_witness(
     threads: int,
     checked: StanData,
 ) -> AnyWitness:
-    """Bind the author's program, `original`, to all rows.
+    """Bind the author's program to all rows.
 
-    The prior is that of the weighted program, `density`; the engine completes the data of rows that
-    are shown in blocks.
+    Parameters
+    ----------
+    adopted : Adopted
+    original : Compiled
+        The author's program.
+    density : Compiled
+        The weighted program, of which the prior is taken.
+    engine : Engine
+        Completes the data of rows that are shown in blocks.
+    threads : int
+    checked : mapping or StoredRows
+        The full data.
     """
     woven, program = adopted.woven, adopted.weighted
     prior = density.bind(program.prior_data(in_memory(checked)))

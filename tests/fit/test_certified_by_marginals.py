@@ -14,7 +14,7 @@ from seeds import reseeded
 import stancoreset as sc
 from stancoreset.program import certify, take_spaced_draws
 from stancoreset.program.certify import Certifier
-from stancoreset.program.row_blocks import left_by_groups
+from stancoreset.program.group_sums import left_by_groups
 from stancoreset.rows import FullData
 from stancoreset.runs.folder import RunFolder
 

@@ -642,10 +642,10 @@ def test_the_likelihood_is_climbed_from_where_the_prior_puts_outcomes():
     data = {"N": len(g), "J": 40, "g": g, "y": outcomes}
     with sc.CoresetModel(stan_code=FAR_OUTCOMES, engine="stanli") as model:
         session, checked = model._session, model.read(data)
-        full = session.full_data(checked)
-        with collapsing._searching(session, checked, full, 1, DEFAULT) as search:
-            assert np.array(full.param_names)[search.bending].tolist() == ["tau"]
-            first = collapsing._prior_mode(search.prior, search.bending)
+        with collapsing.without_rows(session, checked) as (prior, seen):
+            held = collapsing._bending(prior, seen, 1)
+            assert np.array(prior.param_names)[held].tolist() == ["tau"]
+            first = collapsing._prior_mode(prior, held)
     # Of e⁰, e³ and e⁶ a half-t of scale 10 has e³.
     np.testing.assert_allclose(first, [1_000.0, np.log(10.0), 3.0, *np.zeros(40)], atol=1e-3)
 
@@ -655,9 +655,8 @@ def test_a_prior_that_rises_without_end_stays_at_zero(counts):
     flat = NONCENTRED.replace("mu ~ normal(0, 2);", "target += mu;")
     with sc.CoresetModel(stan_code=flat, engine="stanli") as model:
         session, checked = model._session, model.read(counts)
-        full = session.full_data(checked)
-        with collapsing._searching(session, checked, full, 1, DEFAULT) as search:
-            first = collapsing._prior_mode(search.prior, search.bending)
+        with collapsing.without_rows(session, checked) as (prior, seen):
+            first = collapsing._prior_mode(prior, collapsing._bending(prior, seen, 1))
     np.testing.assert_array_equal(first, np.zeros(14))
 
 

@@ -14,8 +14,8 @@ from problems import GROUPED_CODE, grouped_data
 import stancoreset as sc
 from stancoreset.engines import NUTS
 from stancoreset.errors import OptionError
-from stancoreset.fit import forecast as room
-from stancoreset.fit.forecast import Need, memory_needed
+from stancoreset.fit import memory as room
+from stancoreset.fit.memory import Need, memory_needed
 from stancoreset.processes import free_memory, memory_in_use
 from stancoreset.program.likelihood_view import held_once
 from stancoreset.rows import FullData

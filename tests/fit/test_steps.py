@@ -31,7 +31,7 @@ from stancoreset.engines import inverse_metric
 from stancoreset.engines import nuts as nuts_options
 from stancoreset.engines.stanli import StanliBound
 from stancoreset.errors import OptionError
-from stancoreset.fit import Plan, selecting
+from stancoreset.fit import Plan, by_group, selecting
 from stancoreset.fit.projector import Projector
 from stancoreset.fit.quadratic import prefers_series
 from stancoreset.fit.rounds import Rounds
@@ -49,7 +49,7 @@ from stancoreset.fit.sizes import (
 from stancoreset.fit.steps import Attempt, Pipeline
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior.arviz import attrs_of
-from stancoreset.program import draws as draws_room
+from stancoreset.program import containers
 from stancoreset.program.likelihood_view import LikelihoodView
 from stancoreset.progress import Stages
 from stancoreset.reference import Reference
@@ -284,13 +284,11 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
 ):
     """Of 40 rows; on fewer than a hundred draws none are."""
     seen: list[tuple[int, ...]] = []
-    monkeypatch.setattr(selecting, "iter_log_lik_blocks", lambda *_: ())
+    monkeypatch.setattr(by_group, "iter_log_lik_blocks", lambda *_: ())
     monkeypatch.setattr(
-        selecting,
-        "candidates_of",
-        lambda _, draws, *__, most, seed: seen.append((len(draws), most)),
+        by_group, "candidates_of", lambda _, draws, *__, most, seed: seen.append((len(draws), most))
     )
-    monkeypatch.setattr(selecting, "select_on_draws", lambda *_, goal, size: None)
+    monkeypatch.setattr(by_group, "select_on_draws", lambda *_, goal, size: None)
     blocks = Blocks(np.repeat(np.arange(4), 2))
     view: Any = SimpleNamespace(
         full=SimpleNamespace(n_obs=40, passes=SimpleNamespace(distinct=0)),
@@ -303,7 +301,7 @@ def test_rows_of_groups_are_selected_on_as_many_draws_as_their_values_allow(
     selection = SimpleNamespace(projection=None)
     policy = sc.Policy(values_in_memory=values)
     plan: Any = SimpleNamespace(size="auto", selection=selection, seed=1, policy=policy)
-    assert selecting.select_by_group(plan, {}, view, expansion) is None
+    assert by_group.select_by_group(plan, {}, view, expansion) is None
     assert seen == ([(used, values)] if used else [])
 
 
@@ -624,7 +622,7 @@ def test_no_row_is_selected_where_the_quadratic_leaves_nothing(
 @pytest.mark.parametrize(("numbers", "shown"), [(2_000_000, 1_000), (100, 50)])
 def test_a_reference_is_shown_with_the_draws_that_are_spare(monkeypatch, numbers, shown):
     """Rows are selected on some of them; of thousands of parameters they would fill the memory."""
-    monkeypatch.setattr(draws_room, "BLOCK", numbers)
+    monkeypatch.setattr(containers, "BLOCK", numbers)
     with sc.CoresetModel(sc.stan_model_path("logistic"), engine="stanli") as model:
         points = model.reference(DATA, draws=1_000, seed=reseeded(1)).draws
         fit = model.fit(DATA, reference=points, draws=50, size=25, seed=reseeded(1), max_rounds=1)

@@ -6,7 +6,7 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.errors import DataError
-from stancoreset.program.no_posterior import impossible_rows
+from stancoreset.program.impossible import impossible_rows
 
 HEAD = """
 data { int N; int J; array[N] int g; vector[N] x; array[N] int y; }

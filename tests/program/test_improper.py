@@ -9,7 +9,7 @@ import pytest
 
 import stancoreset as sc
 from stancoreset.errors import ReferenceFitError
-from stancoreset.program import require_known
+from stancoreset.program import improper
 
 ROWS = 2_500
 
@@ -24,7 +24,7 @@ def require(parameters: str, model: str, transformed: str = "", **data: Any) -> 
     )
     with sc.CoresetModel(stan_code=code, engine="stanli") as made:
         checked = made.read({"N": ROWS, "y": rng.normal(size=ROWS), **data})
-        require_known(made._session.full_data(checked), seed=1)
+        improper.require_known(made._session.full_data(checked), seed=1)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1])

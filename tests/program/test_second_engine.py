@@ -10,7 +10,7 @@ pytest.importorskip("stanli")
 import stancoreset as sc
 from stancoreset.engines import resolve_engine
 from stancoreset.errors import EngineError, IdentityError, OptionError
-from stancoreset.program.two_engines import compare_engines, find_second
+from stancoreset.program.second_engine import compare_engines, find_second
 
 CODE = """data { int N; vector[N] y; } parameters { real m; real<lower=0> s; }
 model { m ~ normal(0, 1); s ~ exponential(1); y ~ normal(m, s); }

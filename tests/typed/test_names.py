@@ -15,7 +15,8 @@ from stancoreset.engines import ENGINES, EngineName
 from stancoreset.fit import Method, ProjectionName
 from stancoreset.fit.plan import BEYOND, GAUSSIAN, PROJECTIONS
 from stancoreset.posterior import VERDICT_COLORS, Verdict
-from stancoreset.program import PASSES, PassesName
+from stancoreset.program import PassesName
+from stancoreset.program.passes import PASSES
 from stancoreset.reference import ReferenceName
 from stancoreset.reference.methods import METHODS as REFERENCES
 from stancoreset.selection.in_the_loop import InTheLoopName

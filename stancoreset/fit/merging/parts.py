@@ -41,9 +41,8 @@ def read_part(session: Session, part: Any, number: int) -> Part:
         labels = _labels_in(coreset.posterior)
         coreset = coreset.coreset
     if not isinstance(coreset, Coreset) or data is None:
-        kind = "fit without its rows" if isinstance(part, CoresetFit) else type(part).__name__
         raise OptionError(
-            f"part {number} is a {kind}; expected (data, coreset), (data, fit), or a fit that "
+            f"part {number} is {_kind(part)}; expected (data, coreset), (data, fit), or a fit that "
             "has kept its rows: model.keep(data, fit)"
         )
     try:
@@ -110,6 +109,12 @@ def require_same_data(coreset: Coreset, data: StanData) -> None:
             f"the coreset was not selected from these data, though they have as many rows "
             f"({coreset.n_obs}): expected the unchanged data of the fit"
         )
+
+
+def _kind(part: Any) -> str:
+    if isinstance(part, CoresetFit):
+        return "a fit without its rows"
+    return f"a {type(part).__name__}"
 
 
 def union_rows(program: WeightedProgram, parts: Sequence[Part]) -> dict[str, Any]:

@@ -30,11 +30,9 @@ Merge and reduce: Bentley & Saxe (1980), Journal of Algorithms 1; of Hilbert cor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from stancoreset.checks import check_is
 from stancoreset.engines import StanData
@@ -49,15 +47,13 @@ from stancoreset.fit.merging.parts import (
     require_same_data,
     union_rows,
 )
+from stancoreset.fit.merging.reduction import Reduction
 from stancoreset.fit.merging.sessions import PartsSession, UnionSession, WholeSession
 from stancoreset.fit.plan import Plan
 from stancoreset.fit.rounds import Rounds
-from stancoreset.fit.sizes import HELDOUT_DRAWS
 from stancoreset.fit.steps import Pipeline
 from stancoreset.program import Data, Session, make_provenance
 from stancoreset.progress import Stages
-from stancoreset.reference import Reference
-from stancoreset.rows import FullData
 from stancoreset.rows.tables import content_hash
 from stancoreset.runs import CoresetFit, RunFolder
 from stancoreset.selection import Coreset, merge
@@ -164,62 +160,3 @@ def _require_program(session: Session, union: Coreset) -> None:
             f"another program ({union.provenance.get('program', 'unknown')!r}, or an earlier "
             "version); fit the parts again with this one"
         )
-
-
-@dataclass(frozen=True)
-class Reduction(Pipeline):
-    """The steps of one merge; its folder holds the same stages as that of a fit.
-
-    `checked` are the rows of the union.
-    """
-
-    session: PartsSession
-
-    def reference(self, full: FullData) -> Reference:
-        """Draw from the union's reference, with the densities of all parts."""
-        return _valued(self._within.reference(self._union), full)
-
-    def coreset(self, full: FullData, reference: Reference) -> Coreset:
-        """Select among the union's rows; measure the error on all parts, or bound it."""
-        within = self._within.coreset(self._union, _valued(reference, self._union))
-        coreset = self.session.selecting.through_all_parts(within)
-        unseen = reference.more(HELDOUT_DRAWS, stream=0)
-        with self.stages("measure", total=len(unseen)) as tick:
-            target = full.log_likelihood(unseen, tick)
-            found = self.session.coreset_log_likelihood(self.checked, coreset, unseen)
-        gap, norm = float(np.std(target - found)), float(np.std(target))
-        error = gap / norm if self.session.whole else self._bound(gap, norm)
-        return replace(coreset, heldout_error=error, norm=norm)
-
-    def _bound(self, gap: float, norm: float) -> float:
-        """(2), for a gap and a norm measured on the union."""
-        coresets = [part.coreset for part in self.session.parts]
-        before = sum((norm if c.norm is None else c.norm) * c.heldout_error for c in coresets)
-        return (gap + before) / (norm - before) if before < norm else np.inf
-
-    @property
-    def _within(self) -> Pipeline:
-        """The steps on the union, without a folder: the merge's own steps are kept."""
-        size, rows = self.plan.size, self.session.union.size
-        plan = replace(
-            self.plan,
-            size=size if isinstance(size, str) else min(size, rows),
-            selection=replace(self.plan.selection, candidates=rows),
-        )
-        session = self.session
-        none = RunFolder(None, {})
-        return Pipeline(
-            session.selecting, session.on_union, plan, self.stages, none, self.provenance
-        )
-
-    @property
-    def _union(self) -> FullData:
-        return self.session.selecting.full_data(self.session.on_union)
-
-
-def _valued(reference: Reference, full: FullData) -> Reference:
-    """A reference with the same draws and the densities of other data."""
-    draws = reference.draws
-    return replace(
-        reference, log_prior=full.log_prior(draws), log_likelihood=full.log_likelihood(draws)
-    )

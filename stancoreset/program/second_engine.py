@@ -1,9 +1,8 @@
-"""Two engines for one program: which evaluates the full data, and a witness of the other.
+"""A second engine as a witness of the first: the author's program at a few draws by both.
 
-NUTS' engine evaluates the full data, or one in this process that agrees with it. The author's
-program witnesses our evaluation, but by the engine that we evaluate with: a density that this
-engine computes wrongly is wrong in both. CmdStan is Stan itself. Where it is installed and has
-compiled the program already, it is asked at five draws of the certificate.
+The author's program witnesses our evaluation, but by the engine that we evaluate with: a density
+that this engine computes wrongly is wrong in both. CmdStan is Stan itself. Where it is installed
+and has compiled the program already, it is asked at five draws of the certificate.
 """
 
 from __future__ import annotations
@@ -14,96 +13,22 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from stancoreset.engines import (
-    TOLERANCE,
     Compiled,
-    CompiledForBoth,
     CompiledWithControl,
     Engine,
     Float,
     StanData,
-    agreement,
-    compile_controlled,
     controlled_for,
-    embedded,
     resolve_engine,
 )
 from stancoreset.engines.cmdstan import CmdStanEngine
-from stancoreset.errors import EngineError, IdentityError, StancoresetError
+from stancoreset.errors import EngineError, IdentityError
 from stancoreset.program.adopt import Adopted
-from stancoreset.program.identities import random_points
-from stancoreset.stan import Controlled, WeightedProgram
 
 #: When CmdStan is asked beside an engine in this process: where it has compiled the program
 #: already, always, or never.
 SecondEngine: TypeAlias = Literal["auto", "always", "never"]
 SECOND: tuple[SecondEngine, ...] = get_args(SecondEngine)
-#: Choices: stanli if it agrees with the engine, or always the engine.
-PassesName: TypeAlias = Literal["auto", "engine"]
-PASSES: tuple[PassesName, ...] = get_args(PassesName)
-
-_POINTS = 5
-# Number of rows whose log likelihoods are compared one by one; the sum of all is compared too.
-_ROWS = 2_000
-
-
-def choose_passes(
-    chosen: Compiled,
-    engine: Engine,
-    program: WeightedProgram,
-    controlled: Controlled,
-    data: StanData,
-    threads: int,
-    at_once: bool = True,
-) -> tuple[CompiledForBoth | None, str]:
-    """Compare stanli with the engine on the data; choose stanli if they are equal.
-
-    `chosen` is the controlled program by the user's engine, and `data` are all rows in memory. With
-    `at_once`, stanli evaluates statements about all rows in place of the program's loops. The first
-    result is None if the engine that samples evaluates everything. The second names the engines and
-    their difference, for the report; it is empty if there is only one.
-    """
-    other = embedded(threads)
-    if engine.capabilities.in_process or other is None:
-        return None, ""
-    try:
-        passes = compile_controlled(other, program, controlled, at_once)
-        apart = _apart(chosen, passes, program, controlled, data)
-    except StancoresetError as error:  # if the engine refuses it too, it will raise again
-        why = str(error).splitlines()[0].rstrip(".")
-        return None, f"{engine.version} alone, since {other.version} cannot: {why}"
-    if not apart <= TOLERANCE:
-        return None, f"{engine.version} alone; {other.version} differs from it by {apart:.0e}"
-    said = f"{other.version}, equal to {engine.version} within {apart:.0e}"
-    return CompiledForBoth(chosen, passes), said
-
-
-def _apart(
-    chosen: Compiled,
-    passes: Compiled,
-    program: WeightedProgram,
-    controlled: Controlled,
-    data: StanData,
-) -> float:
-    """Largest relative difference in densities and gradients of all rows, and in some rows."""
-    rng = np.random.default_rng(0)
-    both = [CompiledWithControl(compiled, controlled) for compiled in (passes, chosen)]
-    with both[0].bind(data) as fast, both[1].bind(data) as slow:
-        points = random_points(fast, _POINTS, rng)
-        apart = agreement(slow, fast, points)
-    if not apart <= TOLERANCE:  # with other coordinates the rows would differ as well
-        return apart
-    n_obs = program.n_obs(data)
-    some = program.subset(data, rng.permutation(n_obs)[:_ROWS])
-    rows = [
-        _log_lik(CompiledWithControl(c, controlled, log_lik=True), some, points)
-        for c in (passes, chosen)
-    ]
-    return max(apart, float(np.max(np.abs(rows[0] - rows[1]) / (np.abs(rows[0]) + 1))))
-
-
-def _log_lik(compiled: Compiled, data: StanData, points: Float) -> Float:
-    with compiled.bind(data) as bound:
-        return bound.log_lik(points)
 
 
 def find_second(engine: Engine, asked: str) -> Engine | None:
