@@ -7,12 +7,13 @@ analyses that other rooms need.
 from __future__ import annotations
 
 from stancoreset.stan.weave.assemble import Woven
-from stancoreset.stan.weave.counts import levels, optional, with_sizes_as_data
+from stancoreset.stan.weave.constants import with_constants
+from stancoreset.stan.weave.counts import optional, with_sizes_as_data
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
 from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.freeze import frozen_values
+from stancoreset.stan.weave.levels import levels
 from stancoreset.stan.weave.library import UNARY, suffix
-from stancoreset.stan.weave.sampling import with_constants
 from stancoreset.stan.weave.segments import segmented
 from stancoreset.stan.weave.slices import filtered, needed
 from stancoreset.stan.weave.table import Table

@@ -24,8 +24,13 @@ def choose(
 ) -> Draft:
     """The count along which most statements are weighted, then most data.
 
-    `found` are the counts along which the program can be woven, `refused` those along which it
-    cannot. Refuses if none dominates, or if another is meant.
+    Refuses if none dominates, or if another is meant.
+
+    Parameters
+    ----------
+    program : Program
+    found, refused : mapping of str
+        Counts along which the program can be woven, and those along which it cannot.
     """
     if not found:
         raise _most_telling(program, refused)

@@ -6,12 +6,11 @@ weighted sum and ``log_lik`` agree. Densities that are not here are summed in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave.elements import by_entry
 
 _HALF_LOG_2PI = "0.9189385332046728"
 _LOG_2PI = "1.8378770664093456"
@@ -37,16 +36,6 @@ class Part:
     data: n.Expr | None = None
 
 
-def _operator(op: str, *, swap: bool = False) -> Callable[[_V, _V | str], _V]:
-    """The method of `_V` for one of Python's operators."""
-
-    def apply(self: _V, other: _V | str) -> _V:
-        e = other.e if isinstance(other, _V) else n.literal(other)
-        return _V(by_entry(e, op, self.e) if swap else by_entry(self.e, op, e))
-
-    return apply
-
-
 class _V:
     """A Stan expression with arithmetic: vectors by entry, scalars broadcast."""
 
@@ -54,13 +43,33 @@ class _V:
         self.e = e
         self.vector = e.type.rank == 1
 
-    __add__ = _operator("+")
-    __sub__ = _operator("-")
-    __rsub__ = _operator("-", swap=True)
-    __mul__ = _operator("*")
-    __rmul__ = _operator("*", swap=True)
-    __truediv__ = _operator("/")
-    __rtruediv__ = _operator("/", swap=True)
+    def _op(self, other: _V | str, sign: str, swap: bool = False) -> _V:
+        other = other if isinstance(other, _V) else _V(n.literal(other))
+        a, b = (other, self) if swap else (self, other)
+        dotted = f".{sign}" if sign in "*/" and b.vector and (a.vector or sign == "/") else sign
+        kind = n.VECTOR if a.vector or b.vector else n.REAL
+        return _V(n.Binary(a.e, dotted, b.e, type=kind))
+
+    def __add__(self, other: _V | str) -> _V:
+        return self._op(other, "+")
+
+    def __sub__(self, other: _V | str) -> _V:
+        return self._op(other, "-")
+
+    def __rsub__(self, other: str) -> _V:
+        return self._op(other, "-", swap=True)
+
+    def __mul__(self, other: _V | str) -> _V:
+        return self._op(other, "*")
+
+    def __rmul__(self, other: str) -> _V:
+        return self._op(other, "*", swap=True)
+
+    def __truediv__(self, other: _V | str) -> _V:
+        return self._op(other, "/")
+
+    def __rtruediv__(self, other: str) -> _V:
+        return self._op(other, "/", swap=True)
 
     def __neg__(self) -> _V:
         return _V(n.Unary("-", self.e, type=self.e.type))
@@ -72,7 +81,7 @@ def _f(name: str, *args: _V) -> _V:
 
 
 def _minus(value: _V, data: _V | None = None) -> Part:
-    return Part(value.e, "-1") if data is None else _times(data, value, "-1")
+    return _times(data, value, "-1") if data is not None else Part(value.e, "-1")
 
 
 def _times(data: _V, value: _V, factor: str = "1") -> Part:
@@ -82,22 +91,80 @@ def _times(data: _V, value: _V, factor: str = "1") -> Part:
     return Part((data * value).e, factor)
 
 
-def _normal(y: _V, mu: _V, sigma: _V) -> list[Part]:
-    """The normal density, with a common sigma taken out of the sum of squares."""
-    constant = _minus(_f("log", sigma) + _HALF_LOG_2PI)
+def _square_error(y: _V, mu: _V, sigma: _V) -> Part:
+    """-1/2 ((y - mu) / sigma)^2, with a common sigma taken out of the sum."""
     if sigma.vector:
-        return [Part(_f("square", (y - mu) / sigma).e, "-0.5"), constant]
-    factor = "-0.5" if text(sigma.e) == "1" else ("-0.5" / _f("square", sigma)).e
-    return [Part(_f("square", y - mu).e, factor), constant]
+        return Part(_f("square", (y - mu) / sigma).e, "-0.5")
+    factor = "-0.5" if text(sigma.e) == "1" else "-0.5" / _f("square", sigma)
+    return Part(_f("square", y - mu).e, factor if isinstance(factor, str) else factor.e)
 
 
-def _student_t(y: _V, nu: _V, mu: _V, sigma: _V) -> list[_V | Part]:
+def _normal(y: _V, mu: _V, sigma: _V) -> list[Part]:
+    return [_square_error(y, mu, sigma), _minus(_f("log", sigma) + _HALF_LOG_2PI)]
+
+
+def _std_normal(y: _V) -> list[Part]:
+    return [Part(_f("square", y).e, "-0.5"), _minus(_V(n.literal(_HALF_LOG_2PI)))]
+
+
+def _lognormal(y: _V, mu: _V, sigma: _V) -> list[Part]:
+    log_y = _f("log", y)
+    return [*_normal(log_y, mu, sigma), _minus(log_y)]
+
+
+def _bernoulli_logit(y: _V, eta: _V) -> list[Part]:
+    return [_times(y, eta), _minus(_f("log1p_exp", eta))]
+
+
+def _bernoulli(y: _V, theta: _V) -> list[Part]:
+    # the log of theta or of 1 - theta, whichever applies, and never 0 * log(0)
+    return [Part(_f("log", y * theta + ("1" - y) * ("1" - theta)).e)]
+
+
+def _binomial_logit(y: _V, trials: _V, eta: _V) -> list[Part]:
+    return [
+        _times(y, eta),
+        _minus(_f("log1p_exp", eta), trials),
+        Part(_f("lchoose", trials, y).e),
+    ]
+
+
+def _beta_binomial(y: _V, trials: _V, alpha: _V, beta: _V) -> list[Part]:
+    return [
+        Part(_f("lchoose", trials, y).e),
+        Part(_f("lgamma", y + alpha).e),
+        Part(_f("lgamma", trials - y + beta).e),
+        _minus(_f("lgamma", trials + alpha + beta)),
+        _minus(_f("lbeta", alpha, beta)),
+    ]
+
+
+def _poisson_log(y: _V, eta: _V) -> list[Part]:
+    return [_times(y, eta), _minus(_f("exp", eta)), _minus(_f("lgamma", y + "1"))]
+
+
+def _poisson(y: _V, rate: _V) -> list[Part]:
+    return [
+        Part(_f("lmultiply", y, rate).e),
+        _minus(rate),
+        _minus(_f("lgamma", y + "1")),
+    ]
+
+
+def _exponential(y: _V, rate: _V) -> list[Part]:
+    return [Part(_f("log", rate).e), _minus(rate, y)]
+
+
+def _student_t(y: _V, nu: _V, mu: _V, sigma: _V) -> list[Part]:
     if nu.vector:
         return []
     half = "0.5" * (nu + "1")
     constant = _f("lgamma", half) - _f("lgamma", "0.5" * nu) - "0.5" * _f("log", nu * _PI)
-    kernel = _f("log1p", _f("square", (y - mu) / sigma) / nu)
-    return [constant, _minus(_f("log", sigma)), Part(kernel.e, (-half).e)]
+    return [
+        Part(constant.e),
+        _minus(_f("log", sigma)),
+        Part(_f("log1p", _f("square", (y - mu) / sigma) / nu).e, (-half).e),
+    ]
 
 
 def _von_mises(y: _V, mu: _V, kappa: _V) -> list[Part]:
@@ -107,10 +174,18 @@ def _von_mises(y: _V, mu: _V, kappa: _V) -> list[Part]:
     return [Part(_f("cos", y - mu).e, kappa.e), _minus(bessel + _LOG_2PI)]
 
 
-def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[_V | Part]:
+def _gamma(y: _V, shape: _V, rate: _V) -> list[Part]:
+    return [
+        Part((shape * _f("log", rate) - _f("lgamma", shape)).e),
+        _times(_f("log", y), shape - "1"),
+        _minus(rate, y),
+    ]
+
+
+def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[Part]:
     odds = eta - _f("log", phi)  # log(mean / phi)
     return [
-        _f("lgamma", y + phi),
+        Part(_f("lgamma", y + phi).e),
         _minus(_f("lgamma", phi)),
         _minus(_f("lgamma", y + "1")),
         _times(y, odds),
@@ -118,67 +193,36 @@ def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[_V | Part]:
     ]
 
 
-def _multi_student_t(distance: _V, log_det: _V, size: _V, nu: _V) -> list[_V | Part]:
+def _multi_normal(distance: _V, log_det: _V, size: _V) -> list[Part]:
+    return [Part(distance.e, "-0.5"), _minus(log_det + size * _HALF_LOG_2PI)]
+
+
+def _multi_student_t(distance: _V, log_det: _V, size: _V, nu: _V) -> list[Part]:
     half = "0.5" * (nu + size)
     constant = _f("lgamma", half) - _f("lgamma", "0.5" * nu) - "0.5" * size * _f("log", nu * _PI)
-    return [constant - log_det, Part(_f("log1p", distance / nu).e, (-half).e)]
+    return [Part((constant - log_det).e), Part(_f("log1p", distance / nu).e, (-half).e)]
 
 
-#: The terms of each density, of the outcome and the other arguments in Stan's order.
-_FORMS: dict[str, Callable[..., Iterable[_V | Part]]] = {
+_FORMS: dict[str, Callable[..., list[Part]]] = {
     "normal": _normal,
-    "std_normal": lambda y: (
-        Part(_f("square", y).e, "-0.5"),
-        _minus(_V(n.literal(_HALF_LOG_2PI))),
-    ),
-    "lognormal": lambda y, mu, sigma: (*_normal(_f("log", y), mu, sigma), _minus(_f("log", y))),
-    "bernoulli_logit": lambda y, eta: (_times(y, eta), _minus(_f("log1p_exp", eta))),
-    # the log of theta or of 1 - theta, whichever applies, and never 0 * log(0)
-    "bernoulli": lambda y, theta: (_f("log", y * theta + ("1" - y) * ("1" - theta)),),
-    "binomial_logit": lambda y, trials, eta: (
-        _times(y, eta),
-        _minus(_f("log1p_exp", eta), trials),
-        _f("lchoose", trials, y),
-    ),
-    "beta_binomial": lambda y, trials, alpha, beta: (
-        _f("lchoose", trials, y),
-        _f("lgamma", y + alpha),
-        _f("lgamma", trials - y + beta),
-        _minus(_f("lgamma", trials + alpha + beta)),
-        _minus(_f("lbeta", alpha, beta)),
-    ),
-    "poisson_log": lambda y, eta: (
-        _times(y, eta),
-        _minus(_f("exp", eta)),
-        _minus(_f("lgamma", y + "1")),
-    ),
-    "poisson": lambda y, rate: (
-        _f("lmultiply", y, rate),
-        _minus(rate),
-        _minus(_f("lgamma", y + "1")),
-    ),
-    "exponential": lambda y, rate: (_f("log", rate), _minus(rate, y)),
+    "std_normal": _std_normal,
+    "lognormal": _lognormal,
+    "bernoulli_logit": _bernoulli_logit,
+    "bernoulli": _bernoulli,
+    "binomial_logit": _binomial_logit,
+    "beta_binomial": _beta_binomial,
+    "poisson_log": _poisson_log,
+    "poisson": _poisson,
+    "exponential": _exponential,
     "student_t": _student_t,
     "von_mises": _von_mises,
-    "gamma": lambda y, shape, rate: (
-        shape * _f("log", rate) - _f("lgamma", shape),
-        _times(_f("log", y), shape - "1"),
-        _minus(rate, y),
-    ),
+    "gamma": _gamma,
     "neg_binomial_2_log": _neg_binomial_2_log,
 }
-#: The same of vectors that share their scale matrix, of the arguments of `joint_form`.
-_JOINT: dict[str, Callable[..., Iterable[_V | Part]]] = {
-    "multi_normal": lambda distance, log_det, size: (
-        Part(distance.e, "-0.5"),
-        _minus(log_det + size * _HALF_LOG_2PI),
-    ),
+_JOINT: dict[str, Callable[..., list[Part]]] = {
+    "multi_normal": _multi_normal,
     "multi_student_t": _multi_student_t,
 }
-
-
-def _parts(form: Callable[..., Iterable[_V | Part]], args: Iterable[n.Expr]) -> tuple[Part, ...]:
-    return tuple(Part(x.e) if isinstance(x, _V) else x for x in form(*map(_V, args)))
 
 
 def has_closed_form(name: str) -> bool:
@@ -189,17 +233,22 @@ def has_closed_form(name: str) -> bool:
 def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
     """The log densities of all rows as a sum of parts; empty where there is no closed form.
 
-    `name` is without suffix. `args`, the outcome first, are each a scalar, a vector, or an array
-    of numbers, by row.
+    Parameters
+    ----------
+    name : str
+        The density without suffix.
+    args : tuple of Expr
+        Outcome first; each a scalar, a vector, or an array of numbers, by row.
     """
-    if name not in _FORMS or any(e.type.rank > 1 for e in args):
+    form = _FORMS.get(name)
+    if form is None or any(e.type.rank > 1 for e in args):
         return ()
-    arrays = (e.type.rank == 1 and e.type.base != "vector" for e in args)
-    vectors = (
-        n.call("to_vector", e, kind=n.VECTOR) if array else e
-        for e, array in zip(args, arrays, strict=True)
-    )
-    return _parts(_FORMS[name], vectors)
+    vectors = []
+    for e in args:
+        if e.type.rank == 1 and e.type.base != "vector":
+            e = n.call("to_vector", e, kind=n.VECTOR)
+        vectors.append(_V(e))
+    return tuple(form(*vectors))
 
 
 def joint_form(
@@ -207,8 +256,17 @@ def joint_form(
 ) -> tuple[Part, ...]:
     """The log densities of vectors, one a row, that share their scale matrix.
 
-    `name` is ``multi_normal`` or ``multi_student_t``, whose degrees of freedom are the `rest`.
-    `distance` is the vector of the rows' squared distances from their means, in units of the scale
-    matrix, `log_det` half the logarithm of its determinant, `size` the number of entries of a row.
+    Parameters
+    ----------
+    name : str
+        ``multi_normal`` or ``multi_student_t``.
+    distance : Expr
+        Vector of the rows' squared distances from their means, in units of the scale matrix.
+    log_det : Expr
+        Half the logarithm of the matrix' determinant.
+    size : Expr
+        Number of entries of a row.
+    *rest : Expr
+        Degrees of freedom.
     """
-    return _parts(_JOINT[name], (distance, log_det, size, *rest))
+    return tuple(_JOINT[name](*map(_V, (distance, log_det, size, *rest))))

@@ -18,26 +18,19 @@ Or it computes their number from sizes of groups, as programs with ragged arrays
 becomes data as well:
 
     data { int J; array[J] int n; vector[sum(n)] y; array[sum(n)] int g; }
-
-Or numbers of rows are elements of an array, as in rstanarm for rows with y = 0 and y = 1, which
-become integers of their own:
-
-    data { array[2] int N; matrix[N[1], K] X0; matrix[N[2], K] X1; }
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import (
-    Names,
     bare,
     counted_to,
-    declarations,
     first_sizes,
     index_name,
     indexed_name,
@@ -65,7 +58,11 @@ def candidates(program: n.Program) -> tuple[str, ...]:
 def declared(d: n.Decl, counts: set[str]) -> Dep:
     """Dependence of a data variable from its declared sizes.
 
-    `counts` are the data integer that counts observations, and its aliases.
+    Parameters
+    ----------
+    d : Decl
+    counts : set of str
+        The data integer that counts observations, and its aliases.
     """
     dims = [_if_given(bare(size)) for size in d.size.dims]
     axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]
@@ -145,32 +142,6 @@ def growing_parameters(program: n.Program, counts: Set[str]) -> Iterator[tuple[n
                 "classes), or share it among a group of rows"
             )
         yield d, WeaveError(d.line, why, statement_text(d))
-
-
-def levels(program: n.Program, rows: Collection[str]) -> dict[str, str]:
-    """The data by row that pick parameters, and the data integers that count what they pick from.
-
-    ``r[J[n]]``, with ``vector[N_groups] r``: data in which every row has a group of its own have a
-    parameter for each row, as much as ``vector[N] r`` has. `rows` are data with one entry per row.
-    """
-    counts = program.integers
-    body = (*program.transformed_parameters, *program.model)
-    sizes = {d.name: d.size.dims for d in (*program.parameters, *declarations(body))}
-    found: dict[str, str] = {}
-    for e in n.find_all(body, n.Index):
-        dims = sizes.get(indexed_name(e), ())
-        for index, size in zip(e.indices, map(bare, dims), strict=False):
-            if isinstance(size, n.Var) and size.name in counts:
-                found |= dict.fromkeys(_picking(index, rows), size.name)
-    return found
-
-
-def _picking(index: n.Indexing, rows: Collection[str]) -> Iterator[str]:
-    """The row data of an index ``J`` or ``J[n]``."""
-    inner = single(index)
-    base = inner.base if isinstance(inner, n.Index) else inner
-    if isinstance(base, n.Var) and base.name in rows and base.type == n.INTS:
-        yield base.name
 
 
 def shared_counts(program: n.Program) -> dict[str, frozenset[str]]:
@@ -275,27 +246,15 @@ def with_count(draft: Draft) -> Draft:
                 return replace(node, args=(*fillers, *map(counted, args[sizes_from:])))
         return None
 
+    declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
     groups = any(number in _numbers(d.size) for d in program.parameters)
-    kept = {"transformed_parameters"} if groups else set()
-    return replace(
-        draft, program=_with_integer(program, count, change, kept), written={name: int(number)}
-    )
-
-
-def _with_integer(
-    program: n.Program,
-    count: n.Var,
-    change: Callable[[n.Node], n.Node | None],
-    kept: Set[str] = frozenset(),
-) -> n.Program:
-    """The program with an integer as data, and the change of all blocks but those `kept`."""
-    declared = n.Decl(count.name, n.SizedType("int"), line=program.data[0].line)
     blocks: dict[str, Any] = {
         b: tuple(n.transform(s, change) for s in getattr(program, b))
         for b in _BLOCKS
-        if b not in kept
+        if not (groups and b == "transformed_parameters")
     }
-    return replace(program, **blocks | {"data": (declared, *blocks["data"])})
+    blocks["data"] = (declared, *blocks["data"])
+    return replace(draft, program=replace(program, **blocks), written={name: int(number)})
 
 
 def with_computed_count(draft: Draft, name: str = "") -> Draft:
@@ -309,17 +268,19 @@ def with_computed_count(draft: Draft, name: str = "") -> Draft:
     computed = used and used <= {d.name for d in program.data if d.type == n.INTS}
     if draft.counts or len(sizes) != 1 or not computed:
         return draft
-    (size,), count = sizes, n.integer(name or _fresh(program))
+    (size,), name = sizes, name or _fresh(program)
 
     def change(node: n.Node) -> n.Node | None:
         same = isinstance(node, n.Expression) and text(bare(node)) == size
-        return count if same else None
+        return n.integer(name) if same else None
 
+    blocks: dict[str, Any] = {
+        b: tuple(n.transform(s, change) for s in getattr(program, b)) for b in _BLOCKS
+    }
+    declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
+    blocks["data"] = (declared, *blocks["data"])
     return replace(
-        draft,
-        program=_with_integer(program, count, change),
-        counts=(count.name,),
-        written={count.name: firsts[0]},
+        draft, program=replace(program, **blocks), counts=(name,), written={name: firsts[0]}
     )
 
 
@@ -330,69 +291,6 @@ def with_sizes_as_data(program: n.Program, written: Mapping[str, int | n.Expr]) 
     if isinstance(size, int):
         return with_count(draft).program
     return with_computed_count(draft, name).program
-
-
-def with_counts_of_their_own(draft: Draft) -> Draft:
-    """Integers stand for the elements of data arrays that size data.
-
-    The two elements of the array that sizes most data count rows. Users name none of them.
-    """
-    program = draft.program
-    sizes = Counter(e for d in program.data for e in n.find_all(d.size.dims, n.Index))
-    new: dict[n.Index, n.Var] = {}
-    often: dict[tuple[str, ...], int] = {}  # names of two elements, and how much data they size
-    names = Names(program)
-    for d in program.data:
-        length = bare(d.size.dims[0]) if d.type == n.INTS else None
-        elements = [
-            n.entry(n.integers(d.name), n.literal(str(k + 1)))
-            for k in range(int(length.text) if isinstance(length, n.IntLit) else 0)
-        ]
-        if any(e in sizes for e in elements):
-            own = [n.integer(names.fresh(f"{d.name}_{k}")) for k in range(1, 1 + len(elements))]
-            new |= zip(elements, own, strict=True)
-            if len(own) == 2:
-                often[own[0].name, own[1].name] = sum(sizes[e] for e in elements)
-    if not often or draft.counts:
-        return draft
-    data: list[n.Decl] = []
-    whole: list[n.Stmt] = []
-    for d in program.data:
-        own = [v for e, v in new.items() if e.base == n.integers(d.name)]
-        data += (replace(d, name=v.name, size=n.SizedType("int")) for v in own)
-        if own:
-            whole.append(n.Decl(d.name, d.size, value=n.ArrayLit(tuple(own), type=d.type)))
-        else:
-            data.append(d)
-    program = replace(program, data=tuple(data))
-    program = n.transform(program, lambda e: new.get(e) if isinstance(e, n.Index) else None)
-    program = replace(program, transformed_data=(*whole, *program.transformed_data))
-    counts = max(often, key=lambda pair: often[pair])
-    computed: dict[str, n.Expr] = {v.name: e for e, v in new.items()}
-    program, lengths = _with_lengths(program, {*counts})
-    return replace(
-        draft, program=program, author=program, counts=counts, computed_sizes=computed | lengths,
-        given=draft.program.data,
-    )  # fmt: skip
-
-
-def _with_lengths(program: n.Program, counts: set[str]) -> tuple[n.Program, dict[str, n.Expr]]:
-    """Each size of data that is computed from counts becomes an integer, the length of an array.
-
-    They are ``u[N[1] + 1]``, where the rows of a sparse design start.
-    """
-    names, lengths = Names(program), dict[str, n.Expr]()
-    data: list[n.Decl] = []
-    for d in program.data:
-        size = d.size.array[0] if d.type == n.INTS else None
-        sums = (x for x in n.find_all(size, n.Binary) if x.op in "+-*")
-        if any(names_in(x) & counts for x in sums):  # and is not N, or N or nothing
-            own = n.integer(names.fresh(f"size_{d.name}"))
-            lengths[own.name] = n.call("size", n.integers(d.name), kind=n.INT)
-            data.append(n.Decl(own.name, n.SizedType("int"), line=d.line))
-            d = replace(d, size=n.SizedType("int", array=(own,)))
-        data.append(d)
-    return replace(program, data=tuple(data)), lengths
 
 
 def _numbers(size: n.SizedType) -> Iterator[str]:

@@ -33,65 +33,114 @@ class OutOfTimeError(WeaveError):
 
 @dataclass(frozen=True)
 class Entry:
-    """The role that weaving gave to one statement."""
+    """The role that weaving gave to one statement.
 
-    line: int  # of the user's source
-    text: str  # the statement as Stan prints it
-    role: str  # ``likelihood``, ``prior``, ``jacobian``, ``frozen`` or ``mixed``
+    Attributes
+    ----------
+    line : int
+        Line of the user's source.
+    text : str
+        The statement as Stan prints it.
+    role : str
+        ``likelihood``, ``prior``, ``jacobian``, ``frozen`` or ``mixed``.
+    why : str
+    """
+
+    line: int
+    text: str
+    role: str
     why: str
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A program on its way through the passes, with what these know of it."""
+    """A program on its way through the passes, with what these know of it.
+
+    Attributes
+    ----------
+    program : Program
+    counts : tuple of str
+        The data integers that count observations: none where they are to be found, several where
+        the rows of all are put into one table.
+    merged : tuple of str
+        Further data integers that count the same rows.
+    added : tuple of Statement
+        What transformed data have that the author's have not: statements that number rows.
+    checks : tuple of Statement
+        Statements of transformed data that reject data for which rows depend on each other.
+    switches : bool
+        Whether branches that the data choose are left out where they cannot be weighted; data
+        that would choose them are rejected.
+    numbered : bool
+        Whether rows are picked by their numbers in the full data.
+    written, counted, computed_sizes : mapping
+        Those of `Woven` and its `Table`.
+    author : Program or None
+        The program that a table of several counts is for, where `program` is another one.
+    given : tuple of Decl
+        The user's data block, where that of `program` is another one.
+    deps : mapping of str to Dep
+        Dependences: of data from `freeze` on, of all variables from `separate` on.
+    frozen : mapping of str to Decl
+        Transformed data that are computed once from the full data, from `freeze` on.
+    aliases : frozenset of str
+        Names of the number of rows.
+    vectorised : frozenset of Statement
+        The user's statements in loops over rows for which whole statements stand.
+    transformed_data, data, parameters, transformed_parameters, model, log_lik : tuple of Statement
+        Blocks of the weighted program; the last is what fills the pointwise log likelihood.
+    proven_parameters, proven_model : tuple of Proven
+        Transformed parameters and model with what is known of each statement, from `separate` on.
+    rules : Rows or None
+        The dependences of expressions, from `separate` on.
+    names : Names
+        From `separate` on, as all that follows.
+    computed, constants : tuple of Decl
+        All that is computed once from the full data, and vectors of data alone.
+    entries : mapping of Statement to Entry
+        What became of the user's statements.
+    weighted : frozenset of Statement
+        The user's statements that are likelihood.
+    dropped : tuple of Dropped
+    rows : mapping of str to int
+        Variables with one entry per row, and the axis.
+    until : float
+        When the search for a weighted program ends, by `time.thread_time`: how busy the machine is
+        does not change what is found.
+    """
 
     program: n.Program
-    #: The data integers that count observations: none where they are to be found, several where
-    #: the rows of all are put into one table.
     counts: tuple[str, ...] = ()
-    merged: tuple[str, ...] = ()  # further data integers that count the same rows
-    #: What transformed data have that the author's have not: statements that number rows.
+    merged: tuple[str, ...] = ()
     added: tuple[n.Stmt, ...] = ()
-    checks: tuple[n.Stmt, ...] = ()  # which reject data for which rows depend on each other
-    #: Whether branches that the data choose are left out where they cannot be weighted; data that
-    #: would choose them are rejected.
+    checks: tuple[n.Stmt, ...] = ()
     switches: bool = False
-    numbered: bool = False  # whether rows are picked by their numbers in the full data
-    #: Those of `Woven` and its `Table`.
+    numbered: bool = False
     written: Mapping[str, int | n.Expr] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     computed_sizes: Mapping[str, n.Expr] = field(default_factory=dict)
-    author: n.Program | None = None  # for which a table of several counts is, if not `program`
-    given: tuple[n.Decl, ...] = ()  # the user's data block, if not that of `program`
-
-    # from `freeze` on
-    deps: Mapping[str, Dep] = field(default_factory=dict)  # of data; from `separate` on, of all
-    frozen: Mapping[str, n.Decl] = field(default_factory=dict)  # transformed data that are kept
-    aliases: frozenset[str] = frozenset()  # names of the number of rows
-    vectorised: frozenset[n.Stmt] = frozenset()  # the user's, in loops that are whole statements
-
-    # from `separate` on
+    author: n.Program | None = None
+    given: tuple[n.Decl, ...] = ()
+    deps: Mapping[str, Dep] = field(default_factory=dict)
+    frozen: Mapping[str, n.Decl] = field(default_factory=dict)
+    aliases: frozenset[str] = frozenset()
+    vectorised: frozenset[n.Stmt] = frozenset()
     proven_parameters: tuple[Proven, ...] = ()
     proven_model: tuple[Proven, ...] = ()
-    rules: Rows | None = None  # the dependences of expressions
-    names: Names = field(default_factory=lambda: Names(n.Program()))
-
-    # blocks of the weighted program; `log_lik` fills the pointwise log likelihood
+    rules: Rows | None = None
     transformed_data: tuple[n.Stmt, ...] = ()
     data: tuple[n.Decl, ...] = ()
     parameters: tuple[n.Decl, ...] = ()
     transformed_parameters: tuple[n.Stmt, ...] = ()
     model: tuple[n.Stmt, ...] = ()
     log_lik: tuple[n.Stmt, ...] = ()
-
-    computed: tuple[n.Decl, ...] = ()  # all that is computed once from the full data
-    constants: tuple[n.Decl, ...] = ()  # vectors of data alone
-    entries: Mapping[n.Stmt, Entry] = field(default_factory=dict)  # by the user's statement
-    weighted: frozenset[n.Stmt] = frozenset()  # the user's statements that are likelihood
+    names: Names = field(default_factory=lambda: Names(n.Program()))
+    computed: tuple[n.Decl, ...] = ()
+    constants: tuple[n.Decl, ...] = ()
+    entries: Mapping[n.Stmt, Entry] = field(default_factory=dict)
+    weighted: frozenset[n.Stmt] = frozenset()
     dropped: tuple[Dropped, ...] = ()
-    rows: Mapping[str, int] = field(default_factory=dict)  # variables by rows, and the axis
-    #: When the search ends, by `time.thread_time`: how busy the machine is does not change what is
-    #: found.
+    rows: Mapping[str, int] = field(default_factory=dict)
     until: float = inf
 
     @property
@@ -112,22 +161,36 @@ class Draft:
 
 
 class Rewriter:
-    """What passes share that find statements of a program and write others in their place."""
+    """What passes share that find statements of a program and write others in their place.
+
+    Attributes
+    ----------
+    program : Program
+    names : Names
+        Source of fresh names.
+    found : list of Statement
+        Statements of transformed data that number rows, for `Draft.of`.
+    known, declared : dict of str to Decl
+        Data, and transformed data that are in scope everywhere; all variables declared once.
+    sizes : dict of str to str
+        Variables that a data integer sizes first.
+    pointers : set of str
+        Arrays of integers among the data.
+    written : Counter of str
+        How often variables of transformed parameters and the model are assigned to.
+    """
 
     def __init__(self, program: n.Program) -> None:
         self.program = program
         self.names = Names(program)
-        self.found: list[n.Stmt] = []  # statements of transformed data that number rows
-        #: Data, and transformed data that are in scope everywhere.
+        self.found: list[n.Stmt] = []
         self.known = {d.name: d for d in program.known}
         blocks = (program.transformed_parameters, program.model)
         every = declarations(program.known, program.parameters, *blocks)
         often = Counter(d.name for d in every)
-        #: All variables declared once.
         self.declared = {d.name: d for d in every if often[d.name] == 1}
-        self.sizes = first_sizes(program)  # variables that a data integer sizes first
+        self.sizes = first_sizes(program)
         self.pointers = {d.name for d in program.known if d.type == n.INTS}
-        #: How often variables of transformed parameters and the model are assigned to.
         self.written = times_assigned((*blocks[0], *blocks[1]))
 
     def over_rows(self, s: n.Node) -> bool:

@@ -10,14 +10,12 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.integers import sum_of
-from stancoreset.stan.weave.library import UNARY, density, density_of
+from stancoreset.stan.weave.library import FILLED, UNARY, density, density_of
 
 _SAME_ENTRIES = {
     "rep_vector", "rep_row_vector", "rep_array", "to_vector", "to_row_vector", "to_array_1d",
 }  # fmt: skip
 DOTTED = {"*": ".*", "/": "./", "^": ".^"}
-#: Functions of vectors that are those of their entries.
-_SMOOTH = UNARY - {"step", "to_int", "minus_abs"}
 #: Operators that combine containers entry by entry, as they combine numbers.
 _BY_ENTRY = {"+": "+", "-": "-", ".*": "*", "./": "/", ".^": "^"}
 
@@ -52,13 +50,19 @@ def outcome(s: n.Increment) -> n.Expr | None:
 class Element:
     """Statements and expressions for one entry.
 
-    `entry` gives that of a container that has one for each of the many, and None for what is no
-    such container itself; `whole` tells what is of many entries, so that it cannot stand in the
-    term of one.
+    Attributes
+    ----------
+    entry : function
+        The entry of a container that has one for each of the many; None for what is no such
+        container itself.
+    names : dict of str to Expr
+        What stands for variables of the loops around a statement.
+    whole : function
+        Whether an expression is of many entries, so that it cannot stand in the term of one.
     """
 
     entry: Callable[[n.Expr], n.Expr | None]
-    names: dict[str, n.Expr] = field(default_factory=dict)  # for variables of the loops around
+    names: dict[str, n.Expr] = field(default_factory=dict)
     whole: Callable[[n.Expr], bool] = lambda e: False
 
     def statement(self, s: n.Increment) -> n.Stmt:
@@ -161,9 +165,16 @@ def entry_of(
 ) -> n.Expr:
     """The entry of an expression that is written for many at once.
 
-    `leaf` gives the entry of an expression that has one of its own, or that is the same for all
-    entries, and None if the entry is that of the expression's parts; `otherwise` that of what has
-    no such parts, which is refused by default. `kind` is the type of a container's entry.
+    Parameters
+    ----------
+    e : Expr
+    leaf : function
+        The entry of an expression that has one of its own, or that is the same for all entries;
+        None if it is that of the expression's parts.
+    otherwise : function, optional
+        The entry of what has no such parts; by default they are refused.
+    kind : function, optional
+        The type of an entry of a container of a type.
     """
     found = leaf(e)
     if found is not None:
@@ -202,38 +213,68 @@ def total(e: n.Expr) -> n.Expr:
     return n.call("sum", e)
 
 
+def is_plain(e: n.Expr, rows: Rows) -> bool:
+    """Whether the row of `e` costs no more than an index: no vectorised work is lost."""
+    e = bare(e)
+    match e:
+        case n.Var():
+            return True
+        case n.Index(base=n.Var()):
+            return True
+        case n.Transpose(arg=arg):
+            return isinstance(bare(arg), n.Var)
+        case n.Call(name=name) if name in FILLED:
+            return True
+        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector", args=(arg,)):
+            return isinstance(bare(arg), n.Var)
+    return rows.of(e).kind == "free"
+
+
 def at(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
     """The entry of row `i` of a container; what does not depend on rows stays as it is."""
 
-    def by_rows(part: n.Expr) -> bool:
-        return rows.of(part).kind == "rowwise"
-
     def leaf(part: n.Expr) -> n.Expr | None:
-        if not by_rows(part):
+        if rows.of(part).kind != "rowwise":
             return part
         kind = part.type.element()
         match part:
-            case n.Binary(left=left, op="*" as op, right=right) if (
-                left.type.rank and right.type.rank and by_rows(left)
-            ):  # X * b: row i of X times b
-                return n.Binary(at(left, i, rows), op, right, type=kind)
-            case n.Index(base=base, indices=indices):  # x[:, k]: x[i, k]; a[g]: a[g[i]]
-                axis = rows.of(base).axis if by_rows(base) else -1
-                every = (*indices, *(n.All(),) * (axis + 1 - len(indices)))
-                changed = (n.Single(i) if k == axis else picked(x) for k, x in enumerate(every))
-                return n.Index(base, tuple(changed), type=kind)
+            case n.Binary(left=left, op="*" as op, right=right):
+                if not (left.type.rank and right.type.rank):
+                    return None
+                if rows.of(left).kind == "rowwise":  # X * b: row i of X times b
+                    return n.Binary(at(left, i, rows), op, right, type=kind)
+                return n.Index(part, (n.Single(i),), type=kind)
+            case n.Index(base=base, indices=indices):
+                return _index_at(part, base, indices, i, rows)
         return None
-
-    def picked(index: n.Indexing) -> n.Indexing:
-        if isinstance(index, n.Single) and by_rows(index.index):
-            return n.Single(at(index.index, i, rows))
-        return index
 
     def otherwise(part: n.Expr) -> n.Expr:
         before: tuple[n.Indexing, ...] = (n.All(),) * rows.of(part).axis
         return n.Index(part, (*before, n.Single(i)), type=part.type.element())
 
     return entry_of(e, leaf, otherwise)
+
+
+def _index_at(
+    e: n.Index, base: n.Expr, indices: tuple[n.Indexing, ...], i: n.Expr, rows: Rows
+) -> n.Expr:
+    """``x[:, k]`` → ``x[i, k]``; ``a[group]`` → ``a[group[i]]``."""
+    kind = e.type.element()
+    source = rows.of(base)
+    changed: list[n.Indexing] = []
+    for position, index in enumerate(indices):
+        if source.kind == "rowwise" and position == source.axis:
+            changed.append(n.Single(i))
+        elif isinstance(index, n.Single) and rows.of(index.index).kind == "rowwise":
+            changed.append(n.Single(at(index.index, i, rows)))
+        else:
+            changed.append(index)
+    if source.kind == "rowwise" and source.axis >= len(indices):
+        gap = source.axis - len(indices)
+        changed += [n.All()] * gap + [n.Single(i)]
+    while changed and isinstance(changed[-1], n.All) and len(changed) > 1:
+        changed.pop()
+    return n.Index(base, tuple(changed), type=kind)
 
 
 def cut(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
@@ -262,33 +303,6 @@ def by_entry(a: n.Expr, op: str, b: n.Expr) -> n.Expr:
     dotted = op == "^" or (both and op in DOTTED) or (op == "/" and b.type.rank)
     kind = n.VECTOR if a.type.rank or b.type.rank else n.REAL
     return n.Binary(a, DOTTED[op] if dotted else op, b, type=kind)
-
-
-def of_all_rows(
-    e: n.Expr, entry: Callable[[n.Expr], n.Expr], product: Callable[[n.Expr, n.Expr], n.Expr]
-) -> n.Expr:
-    """The vector of all rows of a scalar expression, by the vectors of its parts.
-
-    `entry` gives that of a scalar part, or a scalar that all rows share, and `product` that of the
-    inner product of two vectors.
-    """
-    match e:
-        case n.Paren(arg=arg):
-            inner = entry(arg)
-            return n.Paren(inner, type=inner.type)
-        case n.Unary(op="-", arg=arg):
-            return n.Unary("-", entry(arg), type=n.VECTOR)
-        case n.Call(name="dot_product", args=(a, b)):
-            return product(a, b)
-        case n.Binary(left=a, op="*", right=b) if a.type.rank and b.type.rank:
-            return product(a, b)
-        case n.Binary(left=a, op=op, right=b) if op in ("+", "-", *DOTTED):
-            # a quotient of integers drops its remainder
-            need(op != "/" or not a.type.base == b.type.base == "int")
-            return by_entry(entry(a), op, entry(b))
-        case n.Call(name=name, args=(arg,), user=False) if name in _SMOOTH and not arg.type.rank:
-            return n.call(name, entry(arg), kind=n.VECTOR)
-    raise DoesNotApplyError
 
 
 def as_vector(e: n.Expr) -> n.Expr:

@@ -99,17 +99,32 @@ _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=
 class Rows:
     """The dependences of expressions, given those of the variables in scope.
 
-    `data` are data and transformed data: a number computed from these alone can be computed once
-    from the full data. `call_user` tells the dependence of a call of a user's function.
+    Attributes
+    ----------
+    env : dict of str to Dep
+        The variables in scope; changed by the walk through the statements.
+    data : set of str
+        Names of global data variables, transformed data included: a number computed from
+        these alone can be computed once from the full data.
+    call_user : callable
+        Dependence of a call of a user's function.
+    pure_sums : bool
+        Whether a sum over rows must have no other addend, as in a user's function.
+    optional : frozenset of str
+        Data that have one entry per row, or none at all.
+    frozen : set of str
+        Frozen variables that are not rows.
+    in_parameters : bool
+        Whether values are those of transformed parameters, which ``log_lik`` reads as they are.
     """
 
-    env: dict[str, Dep]  # the variables in scope; changed by the walk through the statements
+    env: dict[str, Dep]
     data: set[str]
     call_user: Callable[[n.Call, Sequence[Dep]], Dep]
-    pure_sums: bool = False  # a sum over rows has no other addend, as in a user's function
-    optional: frozenset[str] = frozenset()  # data that have one entry per row, or none at all
-    frozen: set[str] = field(default_factory=set)  # frozen variables that are not rows
-    in_parameters: bool = False  # in transformed parameters, which ``log_lik`` reads as they are
+    pure_sums: bool = False
+    optional: frozenset[str] = frozenset()
+    frozen: set[str] = field(default_factory=set)
+    in_parameters: bool = False
 
     # ---- entry points -----------------------------------------------------------------
 
@@ -485,9 +500,11 @@ class Rows:
             base, array = e.args[0].type.base, e.args[0].type.array
             if e.name == "num_elements" and e.args[0].type.rank > 1:
                 return FREE.with_stat(BY_COUNT)
+            axis = 0 if e.name in ("size", "num_elements") or array else (e.name == "cols") * 1
             if base == "row_vector" and e.name == "rows":
                 return FREE
-            axis = int(e.name == "cols" and base != "row_vector" and not array)
+            if base == "row_vector" and e.name == "cols":
+                axis = 0
             return COUNT if axis == deps[0].axis else FREE
         if e.name in ("rows", "cols", "size", "num_elements") and deps[0].kind == "unset":
             return FREE

@@ -18,8 +18,9 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.counts import data_dependences, declared
 from stancoreset.stan.weave.domain import BY_DATA, FREE, Dep
 from stancoreset.stan.weave.draft import Draft
+from stancoreset.stan.weave.proven import kept
 from stancoreset.stan.weave.separate import Flow
-from stancoreset.stan.weave.slices import filtered, needed, without
+from stancoreset.stan.weave.slices import needed, without
 
 
 def freeze(draft: Draft) -> Draft:
@@ -31,8 +32,7 @@ def freeze(draft: Draft) -> Draft:
     globals_ = [s for s in program.transformed_data if isinstance(s, n.Decl)]
     names = {d.name for d in globals_}
     flow.data |= names
-    proven = (p for x in flow.block(program.transformed_data) for p in x.all)
-    silent = {p.statement for p in proven if p.kind == "silent"}
+    body = kept(flow.block(program.transformed_data))
     numbering = {s.name for s in draft.added if isinstance(s, n.Decl)}
     frozen = {
         d.name
@@ -49,8 +49,7 @@ def freeze(draft: Draft) -> Draft:
             env[d.name] = declared(d, counts)
         elif env[d.name].kind == "unset":
             env[d.name] = FREE
-    heard = filtered(program.transformed_data, lambda s, context: s not in silent)
-    body = without(heard, frozen)
+    body = without(body, frozen)
     return replace(
         draft,
         # names of blocks inside transformed data ended with them
@@ -81,8 +80,20 @@ def freezing_block(
 ) -> tuple[str, dict[str, str]]:
     """Generated quantities of the original program that compute the frozen variables.
 
-    `added` are statements of transformed data that the original does not have. Gives the code,
-    empty if nothing is frozen, and each variable's name in the generated quantities.
+    Parameters
+    ----------
+    program : nodes.Program
+    frozen : sequence of Decl
+        Transformed data that are wanted.
+    added : sequence of Stmt
+        Statements of transformed data that the original does not have.
+
+    Returns
+    -------
+    code : str
+        Empty if nothing is frozen.
+    outputs : dict of str to str
+        Frozen variable → its name in the generated quantities.
     """
     if not frozen:
         return "", {}
@@ -103,8 +114,14 @@ def frozen_values(
 ) -> dict[str, Any]:
     """Data for the weighted program from the generated quantities of `freezing_block`.
 
-    `outputs` are `Woven.frozen`, and `generated` the values, each of the variable's own shape. By
-    the declared `types` integers are given back as integers.
+    Parameters
+    ----------
+    outputs : mapping
+        `Woven.frozen`.
+    generated : mapping of str to array
+        Values of the generated quantities, each of the variable's own shape.
+    types : mapping of str to Type
+        Declared types, to give back integers as integers.
     """
     values: dict[str, Any] = {}
     for name, output in outputs.items():

@@ -39,7 +39,6 @@ from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.integers import plain_sum
 from stancoreset.stan.weave.library import THREADED, normalised_name, suffix
 from stancoreset.stan.weave.sampling import density_call
-from stancoreset.stan.weave.slices import without_unread
 
 _Call = n.Call | n.VoidCall
 _DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
@@ -53,12 +52,11 @@ def without_partial_sums(draft: Draft) -> Draft:
     return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
-def with_densities_written_out(draft: Draft, *, in_loops: bool = True, deepest: int = 5) -> Draft:
+def without_densities(draft: Draft, *, in_loops: bool = True, deepest: int = 5) -> Draft:
     """The program's own functions of log densities and increments are written out.
 
     A call stays where its function returns from more than one place; so does one that is reached
     through more than `deepest` calls, as a recursion is; and one in a loop, unless `in_loops`.
-    Values that nothing reads then are left out.
     """
     adding = {
         f.name
@@ -71,13 +69,7 @@ def with_densities_written_out(draft: Draft, *, in_loops: bool = True, deepest: 
         if found is program:
             break
         program = found
-    out = draft.of(program)
-    return draft if out is draft else without_unread(out)
-
-
-def with_whole_densities_written_out(draft: Draft) -> Draft:
-    """Functions that add a density of all rows are written out, so that it stays one expression."""
-    return with_densities_written_out(draft, in_loops=False)
+    return draft.of(program)
 
 
 def _with_calls(program: n.Program, functions: Container[str]) -> n.Program:
@@ -188,7 +180,7 @@ class _Inline:
             first, rows, _, *shared = call.args
             assert isinstance(first, n.Var)
             given, name = (rows, n.ONE, self.length(rows), *shared), first.name
-        function = called(normalised_name(name), [a.type for a in given], self.functions)
+        function = self.function(name, [a.type for a in given])
         if function is None or not isinstance(function.body, n.Block):
             return None
         body = function.body.body
@@ -217,6 +209,10 @@ class _Inline:
         value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
         kept = inner[:-1] if returns else inner
         return tuple(map(self.numbered, kept)), value
+
+    def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
+        """The function of this name for arguments of these types; None if that is not clear."""
+        return called(normalised_name(name), types, self.functions)
 
     def length(self, rows: n.Expr) -> n.Expr:
         """The number of rows: the declared one where `rows` is a variable."""

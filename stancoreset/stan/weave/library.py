@@ -15,46 +15,6 @@ from dataclasses import dataclass
 from stancoreset.stan.syntax import nodes as n
 
 THREADED = ("reduce_sum", "reduce_sum_static")
-
-
-@dataclass(frozen=True)
-class GLM:
-    """A fused regression density: its base density and the order of its arguments.
-
-    `args` names the arguments after the outcome; ``x``, ``alpha``, ``beta`` form the linear
-    predictor ``alpha + x * beta``; the others are passed on to `base`.
-    """
-
-    base: str
-    args: tuple[str, ...]
-    matrix_beta: bool = False
-
-
-GLMS: dict[str, GLM] = {
-    "bernoulli_logit_glm": GLM("bernoulli_logit", ("x", "alpha", "beta")),
-    "binomial_logit_glm": GLM("binomial_logit", ("trials", "x", "alpha", "beta")),
-    "normal_id_glm": GLM("normal", ("x", "alpha", "beta", "sigma")),
-    "poisson_log_glm": GLM("poisson_log", ("x", "alpha", "beta")),
-    "neg_binomial_2_log_glm": GLM("neg_binomial_2_log", ("x", "alpha", "beta", "phi")),
-    "ordered_logistic_glm": GLM("ordered_logistic", ("x", "beta", "cuts")),
-    "categorical_logit_glm": GLM("categorical_logit", ("x", "alpha", "beta"), matrix_beta=True),
-}
-
-
-@dataclass(frozen=True)
-class Density:
-    """One of Stan's densities."""
-
-    name: str  # without suffix, for example ``normal``
-    discrete: bool  # whether it is a mass function
-    ranks: tuple[int, ...] | None = None  # of the arguments, outcome first; None: all scalars
-    glm: GLM | None = None
-
-    def rank(self, position: int) -> int:
-        """Rank of argument `position` for one observation; 0 is the outcome."""
-        return 0 if self.ranks is None else self.ranks[position]
-
-
 _UNIVARIATE = (
     "beta beta_proportion cauchy chi_square double_exponential exp_mod_normal exponential "
     "frechet gamma gumbel inv_chi_square inv_gamma logistic loglogistic lognormal normal "
@@ -98,12 +58,55 @@ _DISCRETE_RANKED = (
     "categorical categorical_logit ordered_logistic ordered_probit dirichlet_multinomial "
     "multinomial multinomial_logit poisson_binomial"
 )
-_DENSITIES = {
-    **{name: Density(name, False) for name in _UNIVARIATE.split()},
-    **{name: Density(name, True) for name in _DISCRETE.split()},
-    **{k: Density(k, k in _DISCRETE_RANKED.split(), ranks) for k, ranks in _RANKS.items()},
-    **{k: Density(k, k != "normal_id_glm", glm=glm) for k, glm in GLMS.items()},
+
+
+@dataclass(frozen=True)
+class GLM:
+    """A fused regression density: its base density and the order of its arguments.
+
+    `args` names the arguments after the outcome; ``x``, ``alpha``, ``beta`` form the linear
+    predictor ``alpha + x * beta``; the others are passed on to `base`.
+    """
+
+    base: str
+    args: tuple[str, ...]
+    matrix_beta: bool = False
+
+
+GLMS: dict[str, GLM] = {
+    "bernoulli_logit_glm": GLM("bernoulli_logit", ("x", "alpha", "beta")),
+    "binomial_logit_glm": GLM("binomial_logit", ("trials", "x", "alpha", "beta")),
+    "normal_id_glm": GLM("normal", ("x", "alpha", "beta", "sigma")),
+    "poisson_log_glm": GLM("poisson_log", ("x", "alpha", "beta")),
+    "neg_binomial_2_log_glm": GLM("neg_binomial_2_log", ("x", "alpha", "beta", "phi")),
+    "ordered_logistic_glm": GLM("ordered_logistic", ("x", "beta", "cuts")),
+    "categorical_logit_glm": GLM("categorical_logit", ("x", "alpha", "beta"), matrix_beta=True),
 }
+
+
+@dataclass(frozen=True)
+class Density:
+    """One of Stan's densities.
+
+    Attributes
+    ----------
+    name : str
+        Without suffix, for example ``normal``.
+    discrete : bool
+        Whether it is a mass function.
+    ranks : tuple of int or None
+        Ranks of the arguments for one observation, the outcome first; None: all scalars.
+    glm : GLM or None
+    """
+
+    name: str
+    discrete: bool
+    ranks: tuple[int, ...] | None = None
+    glm: GLM | None = None
+
+    def rank(self, position: int) -> int:
+        """Rank of argument `position` for one observation; 0 is the outcome."""
+        return 0 if self.ranks is None else self.ranks[position]
 
 
 _SUFFIXES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf", "_log")
@@ -140,7 +143,16 @@ def density(name: str) -> Density | None:
     >>> density("multi_normal").ranks
     (1, 1, 2)
     """
-    return _DENSITIES.get(name)
+    if name in GLMS:
+        discrete = name != "normal_id_glm"
+        return Density(name, discrete, glm=GLMS[name])
+    if name in _UNIVARIATE.split():
+        return Density(name, False)
+    if name in _DISCRETE.split():
+        return Density(name, True)
+    if name in _RANKS:
+        return Density(name, name in _DISCRETE_RANKED.split(), _RANKS[name])
+    return None
 
 
 _UNARY = (

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import Names, names_in
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -20,11 +19,12 @@ from stancoreset.stan.weave.domain import BY_DATA, UNSET
 from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.pieces import refuse, scaled
-from stancoreset.stan.weave.proven import Piece, Proven, Statements
+from stancoreset.stan.weave.proven import Piece, Proven, Statements, around, as_block
 from stancoreset.stan.weave.sampling import ADDING, normalised
-from stancoreset.stan.weave.slices import around, needed, without
-from stancoreset.stan.weave.switches import Dropped, negated, refuse_lost_outcomes
-from stancoreset.stan.weave.terms import Statistics, Terms
+from stancoreset.stan.weave.slices import without
+from stancoreset.stan.weave.statistics import Statistics
+from stancoreset.stan.weave.switches import Dropped, negated
+from stancoreset.stan.weave.terms import Terms
 
 Both = tuple[Statements, Statements]
 _ROLES = {
@@ -60,23 +60,6 @@ def one_row(draft: Draft) -> Draft:
         weighted=frozenset(weights.weighted),
         dropped=(*draft.dropped, *weights.dropped),
     )
-
-
-def reach(draft: Draft) -> Draft:
-    """One slice: the statements that count, and the variables that have an entry for each row.
-
-    Data that cannot be cut to rows are refused where statements read them.
-    """
-    by_rows = [*draft.program.data, *draft.frozen.values()]
-    deps = {d.name: draft.deps[d.name] for d in by_rows}
-    rows = {name: dep.axis for name, dep in deps.items() if dep.kind == "rowwise"}
-    refuse_lost_outcomes(draft.dropped, draft.weighted, rows)
-    used = names_in((*draft.transformed_data, *draft.transformed_parameters, *draft.model))
-    for d in by_rows:
-        if deps[d.name].kind == "coupled" and d.name in used:
-            raise WeaveError(d.line, deps[d.name].why, d.name, advice=deps[d.name].advice)
-    log_lik = needed(draft.log_lik, {draft.names.log_lik})
-    return replace(draft, log_lik=tuple(log_lik), rows=rows)
 
 
 class _Weights:
@@ -151,7 +134,7 @@ class _Weights:
                 s = replace(s, lower=self.hoist(s.lower), upper=self.hoist(s.upper))
         model, point = self.statements(p.parts)
         if isinstance(s, n.Profile):
-            return around(s, model), around(n.Block((), line=s.line), point)
+            return around(s, model), as_block(point, s)
         return around(s, model), around(s, point)
 
     def note(self, p: Proven, why: str, role: str = "") -> None:
@@ -347,5 +330,4 @@ def _rows(p: Proven) -> list[Piece]:
 
 def _scope(body: Statements, like: n.Stmt) -> Statements:
     """Braces around statements that declare variables."""
-    declares = any(isinstance(b, n.Decl) for b in body)
-    return [n.Block(tuple(body), line=like.line)] if declares else body
+    return as_block(body, like) if any(isinstance(b, n.Decl) for b in body) else body

@@ -144,9 +144,10 @@ class _Places(Rewriter):
         size, changed = counted_to(s), assigned_names(body)
         now: Values = dict(self.values)
         inside = {d.name for d in declarations(body)}
+        numbers: Values = {s.name: _ROW}  # and those that a row computes for itself
 
         def of_row(e: n.Expr) -> n.Expr | None:
-            value = substituted(e, {s.name: _ROW})
+            value = substituted(e, numbers)
             earlier = any(
                 isinstance(x, n.Index)
                 and name_of(x.base) in changed
@@ -158,6 +159,10 @@ class _Places(Rewriter):
         for x in body:
             for name in assigned_names(x) if not self.of_row(x, s) else ():
                 now.pop(name, None)
+            if isinstance(x, n.Decl) and x.value is not None and x.name not in changed:
+                number = None if x.type.rank else of_row(x.value)
+                if number is not None:
+                    numbers[x.name] = n.Paren(number, type=number.type)
             if isinstance(x, n.Assign) and (name := self.of_row(x, s)):
                 own = of_row(x.value)
                 new = self.changed(now.pop(name, None), x.op, own)

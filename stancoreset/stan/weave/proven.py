@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stancoreset.errors import WeaveError
@@ -19,12 +19,18 @@ Kind = Literal["other", "prior", "jacobian", "rows", "row", "holds", "adds", "si
 class Piece:
     """One additive term of the log density.
 
-    It is of the kind ``rows``, a sum over rows or the term of one, ``held``, a variable that holds
-    such a sum, or ``free``, what does not look at rows.
+    Attributes
+    ----------
+    value : Expr
+    scale : Expr or None
+        Factor that all rows share; None for one.
+    kind : str
+        ``rows`` for a sum over rows, or the term of one; ``held`` for a variable that holds such
+        a sum; ``free`` for what does not look at rows.
     """
 
     value: n.Expr
-    scale: n.Expr | None = None  # factor that all rows share; None for one
+    scale: n.Expr | None = None
     kind: Literal["rows", "held", "free"] = "rows"
 
 
@@ -45,15 +51,30 @@ class Proven:
     dropped   a branch that the data may choose and that cannot be weighted, as `error` says
     other     something else
     ========  ================================================================================
+
+    Attributes
+    ----------
+    statement : Stmt
+    kind : str
+    env : mapping of str to Dep
+        Dependences before it.
+    parts : tuple of Proven
+        Its body, or its branches.
+    pieces : tuple of Piece
+    loop : str
+        Variable of the loop over rows around it.
+    why : str
+        What it does, for users.
+    error : WeaveError or None
     """
 
     statement: n.Stmt
     kind: Kind = "other"
-    env: Mapping[str, Dep] = field(default_factory=dict)  # dependences before it
-    parts: tuple[Proven, ...] = ()  # its body, or its branches
+    env: Mapping[str, Dep] = field(default_factory=dict)
+    parts: tuple[Proven, ...] = ()
     pieces: tuple[Piece, ...] = ()
-    loop: str = ""  # variable of the loop over rows around it
-    why: str = ""  # what it does, for users
+    loop: str = ""
+    why: str = ""
     error: WeaveError | None = None
 
     @property
@@ -80,3 +101,54 @@ class Proven:
     def weighted(self) -> bool:
         """Whether the statement, or one in it, adds rows."""
         return any(p.kind in ("rows", "row", "adds") for p in self.all)
+
+
+def kept(proven: Iterable[Proven]) -> Statements:
+    """The statements but for messages that are left out."""
+
+    def own(p: Proven) -> Statements:
+        if p.kind == "silent":
+            return []
+        if isinstance(p.statement, n.If):
+            return around(p.statement, *map(own, p.parts))
+        return around(p.statement, [s for x in p.parts for s in own(x)])
+
+    return [s for p in proven for s in own(p)]
+
+
+def around(s: n.Stmt, body: Statements, no: Statements | None = None) -> Statements:
+    """A compound statement with another body; a block, loop or branch without any is left out.
+
+    Any other statement stays. `no` is the other branch of a condition.
+    """
+    match s:
+        case n.Block():
+            return as_block(body, s)
+        case n.Profile():
+            return [replace(s, body=tuple(body))] if body else []
+        case n.If():
+            return _branches(s, body, no or []) if body or no else []
+        case n.For():
+            return [replace(s, body=_as_body(body, s.body))] if body else []
+        case n.ForEach() | n.While():
+            return [replace(s, body=_as_body(body, s.body))]
+    return [s]
+
+
+def _branches(s: n.If, yes: Statements, no: Statements) -> Statements:
+    other: n.Stmt | None = None
+    if no:
+        other = no[0] if len(no) == 1 and isinstance(no[0], n.If) else _as_body(no, s)
+    return [replace(s, yes=_as_body(yes, s), no=other)]
+
+
+def as_block(body: Statements, like: n.Stmt) -> Statements:
+    """The statements in braces, if there are any."""
+    return [n.Block(tuple(body), line=like.line)] if body else []
+
+
+def _as_body(body: Statements, like: n.Stmt) -> n.Block:
+    """A list as the body of a loop."""
+    if len(body) == 1 and isinstance(body[0], n.Block):
+        return body[0]
+    return n.Block(tuple(body), line=like.line)

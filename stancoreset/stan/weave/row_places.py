@@ -44,10 +44,17 @@ class Passes:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around."""
+    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around.
 
-    end: str  # name of the integer, or array of integers, of a list's last entry
-    start: str  # the same of its first entry
+    Attributes
+    ----------
+    end, start : str
+        Names of the integers, or arrays of integers, of a list's last and first entries.
+    loops : tuple of Passes
+    """
+
+    end: str
+    start: str
     loops: tuple[Passes, ...]
 
     @property
@@ -101,10 +108,17 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a statement stands: in which loops within the row's, and for which rows."""
+    """Where a statement stands: in which loops within the row's, and for which rows.
+
+    Attributes
+    ----------
+    loops : tuple of Passes
+    chosen : Chosen or None
+        The rows; None for all.
+    """
 
     loops: tuple[Passes, ...] = ()
-    chosen: Chosen | None = None  # the rows; None for all
+    chosen: Chosen | None = None
 
     def within(self, loop: Passes) -> Place:
         return replace(self, loops=(*self.loops, loop))
@@ -125,11 +139,20 @@ class Place:
 
 @dataclass
 class ByRow:
-    """Collects what data determine of each row of a loop."""
+    """Collects what data determine of each row of a loop.
 
-    loop: n.For  # over rows
+    Attributes
+    ----------
+    loop : For
+        The loop over rows.
+    names : Names
+    body : list of Stmt
+        What transformed data do for each row, in the author's order.
+    """
+
+    loop: n.For
     names: Names
-    body: list[n.Stmt] = field(default_factory=list)  # for each row, in the author's order
+    body: list[n.Stmt] = field(default_factory=list)
     _counted: list[Passes] = field(default_factory=list)
     _chosen: list[Chosen] = field(default_factory=list)
     _containers: list[n.Decl] = field(default_factory=list)
@@ -162,6 +185,18 @@ class ByRow:
         some = n.Binary(chosen.last, ">=", chosen.first, type=n.INT)
         counted = n.Assign(chosen.last, "+=", n.ONE)
         return [n.If(some, n.Block(tuple(new)))], [counted, *mine]
+
+    def of_entries(
+        self, s: n.For, place: Place, write: Callable[[Place], list[n.Stmt]]
+    ) -> list[n.Stmt]:
+        """Statements about all passes of all rows of a loop whose passes do not meet.
+
+        A row is in the list as often as the loop passes.
+        """
+        new, mine = self.of_branch(place, write)
+        if mine:
+            self.body.append(replace(s, body=n.Block(tuple(mine))))
+        return new
 
     def of_passes(
         self, s: n.For, place: Place, write: Callable[[Place], list[n.Stmt]]

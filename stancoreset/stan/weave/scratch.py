@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from zlib import crc32
 
+from stancoreset.stan.data import Scope, evaluate_int
 from stancoreset.stan.syntax import (
     assigned_names,
     bare,
@@ -21,14 +23,12 @@ from stancoreset.stan.syntax import (
     name_of,
     names_in,
     single,
-    substituted,
     target_vars,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.accumulators import added
 from stancoreset.stan.weave.domain import UNSET, Dep, coupled, rowwise
-from stancoreset.stan.weave.integers import sum_of
 
 _ALL, _SOME = "all of it", "some of it"
 Parts = frozenset[str]
@@ -118,8 +118,15 @@ def _leaves_part(body: n.Stmt, name: str, env: Mapping[str, Dep], program: n.Pro
 def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, ...] = ()) -> bool:
     """Whether a pass through `body` may read an element of `name` that an earlier pass wrote.
 
-    `body` assigns to the container by element, `fixed` variables have the same value in every pass,
-    and `sizes` are those that the container is declared with.
+    Parameters
+    ----------
+    body : Stmt
+    name : str
+        A container that `body` assigns to, by element.
+    fixed : set of str
+        Variables that have the same value in every pass.
+    sizes : tuple of Expr, optional
+        Those that the container is declared with.
     """
     first = _Passes(name, sizes, _targets(body, name))
     surely = first.run(body, frozenset(), fixed)
@@ -213,23 +220,22 @@ class _Passes:
 
     def earlier(self, indices: tuple[n.Indexing, ...]) -> bool:
         """Whether a loop around wrote the element at `indices` some passes ago."""
-        pairs = (
-            (place, last)
-            for target in self.targets
-            for place, last in zip(map(_last, indices), map(_last, target), strict=False)
-            if place is not None and last is not None
-        )
         return any(
-            sum_of(place) == sum_of(substituted(last, {k: n.minus(n.integer(k), ago)}))
-            for place, last in pairs
-            for k in names_in(last) & {*self.loops}
-            for ago in map(n.literal, "123")
+            _places(read, k, 0) & {x for ago in (1, 2, 3) for x in _places(wrote, k, -ago)}
+            for target in self.targets
+            for read, wrote in zip(indices, target, strict=False)
+            for k in names_in(wrote) & set(self.loops)
         )
 
 
-def _last(index: n.Indexing) -> n.Expr | None:
-    """The last element that an index picks; None where that is the last of all."""
-    return getattr(index, "index", None) or getattr(index, "upper", None)
+def _places(index: n.Indexing, loop: str, shift: int) -> set[int]:
+    """The last element that an index picks, in pass 50 of a loop or `shift` passes from it."""
+    last = getattr(index, "index", None) or getattr(index, "upper", None)
+    if last is None:
+        return set()
+    values = {name: crc32(name.encode()) for name in names_in(last)} | {loop: 50 + shift}
+    found = evaluate_int(Scope(values), last)
+    return set() if found is None else {found}
 
 
 def _targets(body: n.Stmt, name: str) -> list[tuple[n.Indexing, ...]]:

@@ -60,30 +60,68 @@ Parts = tuple[Proven, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Position of the walk: conditions and loops around a statement."""
+    """Position of the walk: conditions and loops around a statement.
 
-    branches: Dep = UNSET  # of the conditions that lead here
-    by_parameters: bool = False  # whether one of them reads parameters
-    constants: str = ""  # such a condition, whose branches leave out different constants
-    loop: str = ""  # variable of the loop over observations around
-    adding: frozenset[str] = frozenset()  # declared outside that loop, which does nothing but add
-    repeats: Dep | None = None  # coupled, where the passes of a loop around change with the rows
-    once: frozenset[str] = frozenset()  # variables declared outside that loop
+    Attributes
+    ----------
+    branches : Dep
+        Dependence of the conditions that lead here.
+    by_parameters : bool
+        Whether one of them reads parameters.
+    constants : str
+        Such a condition whose branches leave out different constants; or empty.
+    loop : str
+        Variable of the loop over observations around; or empty.
+    adding : frozenset of str
+        Variables declared outside that loop to which it does nothing but add.
+    repeats : Dep or None
+        Coupled, where the number of passes of a loop around changes with the rows.
+    once : frozenset of str
+        Variables declared outside that loop.
+    """
+
+    branches: Dep = UNSET
+    by_parameters: bool = False
+    constants: str = ""
+    loop: str = ""
+    adding: frozenset[str] = frozenset()
+    repeats: Dep | None = None
+    once: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False)
 class Flow:
-    """Walks statements; `env` holds the dependence of every variable in scope."""
+    """Walks statements; `env` holds the dependence of every variable in scope.
+
+    Attributes
+    ----------
+    program : nodes.Program
+    obs : str
+        The data integer that counts observations.
+    env : dict of str to Dep
+    data : set of str
+        Names whose values the full data determine: data and transformed data.
+    names : Names
+        Source of fresh names, and of those of the weights and the pointwise log likelihood.
+    calls : tuple of str
+        The user's functions that the statements are inside of.
+    density_block : bool
+        Whether the statements are those of transformed parameters and the model.
+    drops : bool
+        Whether branches that the data choose are left out where they cannot be weighted.
+    known_calls : dict
+        What calls of users' functions have been found to depend on, by function and arguments.
+    """
 
     program: n.Program
-    obs: str  # the data integer that counts observations
+    obs: str
     env: dict[str, Dep]
-    data: set[str]  # names whose values the full data determine: data and transformed data
+    data: set[str]
     names: Names
-    calls: tuple[str, ...] = ()  # the user's functions that the statements are inside of
-    density_block: bool = False  # whether they are those of transformed parameters and the model
-    drops: bool = False  # whether branches that data choose may be left out where not weighted
-    known_calls: dict[Any, Dep] = field(default_factory=dict)  # by function and arguments
+    calls: tuple[str, ...] = ()
+    density_block: bool = False
+    drops: bool = False
+    known_calls: dict[Any, Dep] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         #: What loops have been found to do, by their body, where they stand, and what they find.
@@ -189,7 +227,7 @@ class Flow:
             case n.Break() | n.Continue():
                 self.left = self.context
             case n.VoidCall():
-                return Proven(s, "prior", why="a function of parameters and constants only")
+                return self.void_call(s)
             case n.Message():
                 return Proven(s, "other" if self.is_heard(s) else "silent")
             case n.Return():
@@ -300,6 +338,9 @@ class Flow:
                     s,
                     f"`{call.name}` changes the target by what is computed from all observations",
                 )
+
+    def void_call(self, s: n.VoidCall) -> Proven:
+        return Proven(s, "prior", why="a function of parameters and constants only")
 
     def is_heard(self, s: n.Message) -> bool:
         """Whether a message stays; refuses a rejection by all rows."""

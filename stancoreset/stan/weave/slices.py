@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from stancoreset.stan.syntax import (
     assigned_names,
@@ -15,8 +16,6 @@ from stancoreset.stan.syntax import (
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
-
-_COMPOUND = n.Block | n.Profile | n.If | n.Loop
 
 
 def needed(body: Iterable[n.Stmt], wanted: set[str]) -> list[n.Stmt]:
@@ -54,35 +53,36 @@ def filtered(
     """
     out: list[n.Stmt] = []
     for s in body:
-        if not isinstance(s, _COMPOUND):
-            out += [s] if keep(s, context) else []
-            continue
-        inner = context | names_in(own_nodes(s))
-        lists = (s.body,) if isinstance(s, n.Block | n.Profile) else ((x,) for x in n.parts(s))
-        parts = [filtered(x, keep, inner) for x in lists]
-        if not isinstance(s, n.Loop) or any(map(_does_something, parts[0])):
-            out += around(s, *parts)
+        inner = context | names_in(own_nodes(s)) if n.parts(s) else context
+        parts = _around(s, partial(filtered, keep=keep, context=inner))
+        out += ([s] if keep(s, context) else []) if parts is None else parts
     return out
 
 
-def around(s: n.Stmt, body: Sequence[n.Stmt], no: Sequence[n.Stmt] = ()) -> list[n.Stmt]:
-    """A compound statement with another body; a block, loop or branch without any is left out.
+def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
+    """A compound statement with its parts filtered by `inside`; empty if nothing is left.
 
-    Any other statement stays. `no` is the other branch of a condition.
+    None for a statement without parts.
     """
-    if not isinstance(s, _COMPOUND):
-        return [s]
-    if not (body or no or isinstance(s, n.ForEach | n.While)):
-        return []
-    if isinstance(s, n.If) and not no:
-        s = replace(s, no=None)
-    lists = iter((body, no))
-    return [n.with_parts(s, lambda part: next(lists))]
+    match s:
+        case n.If():
+            yes, no = inside((s.yes,)), inside(() if s.no is None else (s.no,))
+            if not (yes or no):
+                return []
+            first = yes[0] if yes else n.Block((), line=s.line)
+            return [replace(s, yes=first, no=no[0] if no else None)]
+        case n.For() | n.ForEach() | n.While():
+            inner = inside((s.body,))
+            return [replace(s, body=inner[0])] if any(map(_does_something, inner)) else []
+        case n.Block() | n.Profile():
+            inner = inside(s.body)
+            return [replace(s, body=tuple(inner))] if inner else []
+    return None
 
 
 def _does_something(s: n.Stmt) -> bool:
     """Whether a pass of a loop over `s` leaves anything behind; leaving the loop is nothing."""
-    empty = _COMPOUND | n.Break | n.Continue | n.Skip
+    empty = (n.If, n.Block, n.Profile, n.For, n.ForEach, n.While, n.Break, n.Continue, n.Skip)
     return any(isinstance(x, n.Statement) and not isinstance(x, empty) for x in n.walk(s))
 
 

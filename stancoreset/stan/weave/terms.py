@@ -1,8 +1,7 @@
 """Sums over rows as weighted statements: closed forms where they are known, loops where not.
 
 A term that is a sum over rows becomes two statements: one adds the weighted sum to the target in
-the model block, the other adds each row's entry to ``log_lik``. Statistics of rows in it become
-numbers that are computed once from the full data.
+the model block, the other adds each row's entry to ``log_lik``.
 """
 
 from __future__ import annotations
@@ -15,19 +14,13 @@ from stancoreset.stan.syntax import Names, bare
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import Part, closed_form, joint_form
-from stancoreset.stan.weave.elements import at, cut
+from stancoreset.stan.weave.elements import at, cut, is_plain
 from stancoreset.stan.weave.expressions import Rows, matrix_of
-from stancoreset.stan.weave.library import (
-    BLOCKS,
-    FILLED,
-    GLM,
-    density,
-    normalised_name,
-    suffix,
-)
+from stancoreset.stan.weave.library import GLM, density, normalised_name, suffix
 from stancoreset.stan.weave.pieces import scaled
 from stancoreset.stan.weave.proven import Piece, Statements
 from stancoreset.stan.weave.sampling import truncated
+from stancoreset.stan.weave.statistics import Statistics
 
 _ARGUMENTS = {"normal": "mu sigma", "student_t": "nu mu sigma", "lognormal": "mu sigma"}
 _OVER_ROWS = "a sum over observations"
@@ -35,57 +28,23 @@ _OVER_ROWS = "a sum over observations"
 
 @dataclass(frozen=True)
 class Term:
-    """One additive term of the log density that is a sum over rows."""
+    """One additive term of the log density that is a sum over rows.
 
-    why: str
-    parts: tuple[Part, ...] = ()  # all rows as a sum of vectors, where there is a closed form
-    row: Callable[[n.Expr], n.Expr] | None = None  # the term of row ``n``, where there is none
-    cells: n.Expr | None = None  # the matrix of the vectors' entries, of several for each row
-
-
-@dataclass(eq=False)
-class Statistics:
-    """Replaces statistics of rows in expressions by numbers frozen at the full data.
-
-    `count` is the data integer that counts observations, `numbers` are those frozen, by their text.
+    Attributes
+    ----------
+    why : str
+    parts : tuple of Part
+        All rows as a sum of vectors, where there is a closed form.
+    row : callable or None
+        The expression of row ``n``, given the loop variable, where there is none.
+    cells : Expr or None
+        A matrix whose cells the vectors have as entries, where they have more than one a row.
     """
 
-    rows: Rows
-    count: n.Var
-    names: Names
-    numbers: dict[str, n.Decl] = field(default_factory=dict)
-
-    def hoist(self, e: n.Expr, as_size: bool = True) -> n.Expr:
-        """`e` with the statistics of the rows in it replaced by frozen numbers.
-
-        With `as_size`, an `e` that is the number of rows itself stays what it is.
-        """
-        dep = self.rows.of(e)
-        if dep.kind == "count" and (as_size or self.rows.pure_sums):
-            return e
-        if dep.kind == "count" and isinstance(bare(e), n.Var):
-            return self.frozen(self.count)
-        if not isinstance(e, n.IntLit | n.RealLit) and e.type.rank == 0 and self.rows.constant(e):
-            value = self.rows.as_value(dep, e)
-            if value.kind == "free" and value.stat:
-                return self.frozen(bare(e))
-        sizes = isinstance(e, n.Call) and (e.name in FILLED or e.name in BLOCKS or e.user)
-        operands = isinstance(e, n.Binary | n.Unary | n.Ternary | n.Call) and not sizes
-
-        def inside(part: n.Node) -> n.Node:
-            if isinstance(part, n.Expression):
-                return self.hoist(part, as_size=not operands)
-            return n.with_children(part, inside)  # type: ignore[no-any-return]  # an index
-
-        return n.with_children(e, inside)  # type: ignore[no-any-return]
-
-    def frozen(self, e: n.Expr) -> n.Expr:
-        """A number of transformed data that holds the statistic `e` of the full data."""
-        key = text(e)
-        if key not in self.numbers:
-            name = self.names.fresh(f"{key}_full" if isinstance(e, n.Var) else key)
-            self.numbers[key] = n.Decl(name, n.SizedType(e.type.base), value=e)
-        return n.Var(self.numbers[key].name, type=e.type)
+    why: str
+    parts: tuple[Part, ...] = ()
+    row: Callable[[n.Expr], n.Expr] | None = None
+    cells: n.Expr | None = None
 
 
 @dataclass(eq=False)
@@ -303,12 +262,11 @@ class Terms:
         dep = self.rows.of(e)
         if dep.kind != "rowwise" or e.type.rank != 1 or e.type.base == "complex":
             return e
-        inner = bare(e)
-        if isinstance(inner, n.Var) or (_is_plain(inner) and not sliced):
-            return inner
+        if isinstance(bare(e), n.Var) or (is_plain(e, self.rows) and not sliced):
+            return bare(e)
         array = (self.count,) if e.type.array else ()
         sizes = () if e.type.array else (self.count,)
-        own = self.declare(role, n.SizedType(e.type.base, array, sizes), inner)
+        own = self.declare(role, n.SizedType(e.type.base, array, sizes), bare(e))
         self.rows.env[own.name] = dep
         return own
 
@@ -350,8 +308,15 @@ class Terms:
     ) -> tuple[Statements, Statements, list[str]]:
         """Statements that add sums over rows, weighted and row by row, and what each piece is.
 
-        `s` is the user's statement. Weighted sums are added to `total`, or to the target where it
-        is None, and rows to the vector `by_row`.
+        Parameters
+        ----------
+        pieces : iterable of Piece
+        s : Stmt
+            The user's.
+        total : Var or None
+            What weighted sums are added to; None for the target.
+        by_row : Var
+            The vector to which rows are added.
         """
         self.declared = []
         weights = n.Var(self.names.weights, type=n.VECTOR)
@@ -415,14 +380,6 @@ class Terms:
         elif not every.type.rank:
             every = n.call("rep_vector", every, self.count, kind=n.VECTOR)
         return total, every
-
-
-def _is_plain(e: n.Expr) -> bool:
-    """Whether the row of `e` costs no more than an index: no vectorised work is lost."""
-    match e:
-        case n.Index(base=whole) | n.Transpose(arg=whole):
-            return isinstance(bare(whole), n.Var)
-    return isinstance(e, n.Call) and e.name in FILLED
 
 
 def _add(total: n.Var | None, e: n.Expr, s: n.Stmt) -> n.Stmt:

@@ -28,9 +28,9 @@ from stancoreset.stan.weave.closed import has_closed_form
 from stancoreset.stan.weave.counts import declared
 from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
-from stancoreset.stan.weave.elements import as_vector, of_all_rows, upright
+from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.library import UNARY, suffix
 
 _VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
 
@@ -41,27 +41,47 @@ def vectorise(draft: Draft) -> Draft:
     blocks = (program.transformed_parameters, program.model)
     local = {d.name: declared(d, {*draft.aliases}) for d in declarations(*blocks)}
     rows = Rows({**local, **draft.deps}, {*draft.deps}, lambda e, deps: coupled(""))
-    count, names = n.integer(draft.obs), Names(program)
-    lifted: set[n.Stmt] = set()  # the user's statements that stood in loops over rows
+    whole = _Whole(rows, n.integer(draft.obs), Names(program))
+    whole_program = with_blocks(program, whole.statements)
+    return replace(draft.of(whole_program), vectorised=frozenset(whole.lifted))
 
-    def statements(body: Iterable[n.Stmt]) -> list[n.Stmt]:
-        return [new for s in body for new in statement(s)]
 
-    def statement(s: n.Stmt) -> list[n.Stmt]:
-        if not (
-            isinstance(s, n.For) and text(bare(s.lower)) == "1" and rows.of(s.upper).kind == "count"
-        ):
-            return [n.with_parts(s, statements)]
+@dataclass(eq=False)
+class _Whole:
+    """Finds the loops over rows; `lifted` are the user's statements that stood in them."""
+
+    rows: Rows
+    count: n.Var
+    names: Names
+    lifted: set[n.Stmt] = field(default_factory=set)
+
+    def statements(self, body: Iterable[n.Stmt]) -> list[n.Stmt]:
+        return [new for s in body for new in self.statement(s)]
+
+    def statement(self, s: n.Stmt) -> list[n.Stmt]:
+        if not isinstance(s, n.For) or not self.over_rows(s):
+            return [n.with_parts(s, self.statements)]
+        lifted = self.loop(s)
+        scoped = len(lifted) > 1 and any(isinstance(x, n.Decl) for x in lifted)
+        return [n.Block(tuple(lifted), line=s.line)] if scoped else lifted
+
+    def over_rows(self, s: n.For) -> bool:
+        return text(bare(s.lower)) == "1" and self.rows.of(s.upper).kind == "count"
+
+    def loop(self, s: n.For) -> list[n.Stmt]:
+        """Statements that stand for a loop; itself, if one has no form known to be the same."""
+        written = body_of(s.body)
+        lift = _Lift(s.name, assigned_names(s.body), self.rows, self.count, self.names)
+        found: list[n.Stmt] = []
         try:
-            found = _Lift(s.name, assigned_names(s.body), rows, count, names).body(s.body)
+            for b in written:
+                after = lift.statement(b)
+                found += (replace(x, origin=b.as_written) for x in (*lift.before, after))
+                lift.before.clear()
         except DoesNotApplyError:
             return [s]
-        lifted.update(b.as_written for b in body_of(s.body))
-        scoped = len(found) > 1 and any(isinstance(x, n.Decl) for x in found)
-        return [n.Block(tuple(found), line=s.line)] if scoped else found
-
-    whole = draft.of(with_blocks(program, statements))
-    return replace(whole, vectorised=frozenset(lifted))
+        self.lifted.update(b.as_written for b in written)
+        return found
 
 
 @dataclass(eq=False)
@@ -76,15 +96,6 @@ class _Lift:
     before: list[n.Stmt] = field(default_factory=list)  # has to stand before the next statement
     local: set[str] = field(default_factory=set)  # variables of the loop's body, now vectors
     filled: set[str] = field(default_factory=set)  # vectors whose row's element is assigned
-
-    def body(self, s: n.Stmt) -> list[n.Stmt]:
-        """Statements that stand for the loop, if each has a form known to be the same."""
-        found: list[n.Stmt] = []
-        for b in body_of(s):
-            after = self.statement(b)
-            found += (replace(x, origin=b.as_written) for x in (*self.before, after))
-            self.before.clear()
-        return found
 
     def statement(self, s: n.Stmt) -> n.Stmt:
         match s:
@@ -163,11 +174,30 @@ class _Lift:
         match e:
             case n.Var(name=name) if name in self.local:
                 return n.Var(name, type=n.VECTOR)
+            case n.Paren(arg=arg):
+                inner = self.entry(arg)
+                return n.Paren(inner, type=inner.type)
+            case n.Unary(op="-", arg=arg):
+                return n.Unary("-", self.entry(arg), type=n.VECTOR)
+            case n.Binary(left=a, op="*", right=b) if a.type.rank and b.type.rank:
+                return self.product(a, b)
+            case n.Binary():
+                return self.binary(e)
+            case n.Call(name="dot_product", args=(a, b)):
+                return self.product(a, b)
             case n.Call(name="pow", args=(a, b)):
                 return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
+            case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
+                return n.call(name, self.entry(arg), kind=n.VECTOR)
             case n.Index():
                 return self.lookup(unchained(e))
-        return of_all_rows(e, self.entry, self.product)
+        raise DoesNotApplyError
+
+    def binary(self, e: n.Binary) -> n.Expr:
+        whole = e.op == "/" and e.left.type.base == e.right.type.base == "int"
+        # a quotient of integers drops its remainder
+        need(not whole and e.op in ("+", "-", *DOTTED))
+        return by_entry(self.entry(e.left), e.op, self.entry(e.right))
 
     def product(self, a: n.Expr, b: n.Expr) -> n.Expr:
         """``X[n] * b`` → ``X * b``"""

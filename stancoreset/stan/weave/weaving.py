@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from time import thread_time
 
@@ -34,31 +34,28 @@ from stancoreset.stan.weave.assemble import Woven, woven
 from stancoreset.stan.weave.axis import CountsError, choose, share_terms
 from stancoreset.stan.weave.by_group import with_groups_filled_by_group
 from stancoreset.stan.weave.cells import in_long_form, sizes_of_cells
+from stancoreset.stan.weave.count_elements import with_counts_of_their_own
 from stancoreset.stan.weave.counts import (
     candidates,
     merged,
     shared_counts,
     with_computed_count,
     with_count,
-    with_counts_of_their_own,
 )
 from stancoreset.stan.weave.draft import Draft, OutOfTimeError, Pass, through
 from stancoreset.stan.weave.freeze import freeze
 from stancoreset.stan.weave.gathered import with_selected_data_in_place
 from stancoreset.stan.weave.hoisted import with_values_hoisted
-from stancoreset.stan.weave.inlining import (
-    with_densities_written_out,
-    with_whole_densities_written_out,
-    without_partial_sums,
-)
+from stancoreset.stan.weave.inlining import without_densities, without_partial_sums
 from stancoreset.stan.weave.left_selections import without_left_selections
 from stancoreset.stan.weave.local_numbers import without_local_numbers
 from stancoreset.stan.weave.numbers import with_numbers_as_data
-from stancoreset.stan.weave.one_row import one_row, reach
+from stancoreset.stan.weave.one_row import one_row
 from stancoreset.stan.weave.one_table import in_one_table
 from stancoreset.stan.weave.own_states import with_own_scratch, with_positions_found
 from stancoreset.stan.weave.places import with_values_at_their_places
 from stancoreset.stan.weave.products import with_products_by_row
+from stancoreset.stan.weave.reach import reach
 from stancoreset.stan.weave.row_counts import with_row_counts_summed
 from stancoreset.stan.weave.segments import segmented, without_segments
 from stancoreset.stan.weave.selections import spread
@@ -75,7 +72,26 @@ def with_switches(draft: Draft) -> Draft:
     return replace(without_sparse_products(draft), switches=True)
 
 
-Chain = tuple[Pass, ...]
+def with_densities_written_out(draft: Draft, *, in_loops: bool = True) -> Draft:
+    """Functions that add to the target are written out, without values that nothing reads."""
+    out = without_densities(draft, in_loops=in_loops)
+    return draft if out is draft else without_unread(out)
+
+
+def with_whole_densities_written_out(draft: Draft) -> Draft:
+    """Functions that add a density of all rows are written out, so that it stays one expression."""
+    return with_densities_written_out(draft, in_loops=False)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Passes that every draft goes through, one after the other."""
+
+    passes: tuple[Pass, ...]
+
+    def drafts(self, draft: Draft) -> Iterator[Draft]:
+        """Give the one draft that comes out; a pass may raise a `WeaveError`."""
+        yield through(self.passes, draft)
 
 
 @dataclass(frozen=True)
@@ -88,8 +104,13 @@ class Search:
     """
 
     first: Pass
-    spellings: Chain
-    readings: tuple[Chain, ...]
+    spellings: tuple[Pass, ...]
+    readings: tuple[tuple[Pass, ...], ...]
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """All passes, in order."""
+        return (self.first, *self.spellings, *chain.from_iterable(self.readings))
 
     def drafts(self, draft: Draft) -> Iterator[Draft]:
         """Give the readings to try."""
@@ -113,17 +134,19 @@ class Search:
                 yield draft
 
 
-#: The stages of weaving in order: passes for every program, the search, and passes for each reading
-#: and each count of rows. Nothing else rewrites a program.
+#: The stages of weaving in order: a chain, the search, and a chain for each reading and each count
+#: of rows. Nothing else rewrites a program.
 STAGES: tuple[Chain, Search, Chain] = (
-    (
-        in_one_spelling,
-        without_partial_sums,
-        without_unread,
-        with_values_hoisted,
-        with_products_by_row,
-        with_entries_summed,
-        with_count,
+    Chain(
+        (
+            in_one_spelling,
+            without_partial_sums,
+            without_unread,
+            with_values_hoisted,
+            with_products_by_row,
+            with_entries_summed,
+            with_count,
+        )
     ),
     Search(
         first=with_whole_densities_written_out,
@@ -144,7 +167,7 @@ STAGES: tuple[Chain, Search, Chain] = (
             (with_counts_of_their_own, with_switches),
         ),
     ),
-    (spread, freeze, vectorise, separate, one_row, reach),
+    Chain((spread, freeze, vectorise, separate, one_row, reach)),
 )
 
 
@@ -216,7 +239,8 @@ def weave(
 def _found(draft: Draft, obs: str | None) -> Woven:
     """The first reading of a program that can be woven; else why it cannot as it was written."""
     written, search, proof = STAGES
-    draft = _named(through(written, draft), obs, search)
+    (spelled,) = written.drafts(draft)
+    draft = _named(spelled, obs, search)
     telling: WeaveError | None = None
     for reading in search.drafts(draft):
         try:
@@ -306,7 +330,7 @@ def _woven(draft: Draft, proof: Chain) -> Woven:
             if draft.counts not in ((), (count,)):
                 continue
             try:
-                return woven(through(proof, merged(draft, count, others)))
+                return woven(through(proof.passes, merged(draft, count, others)))
             except OutOfTimeError:
                 break
             except WeaveError as other:  # of the program as it is meant
@@ -319,7 +343,7 @@ def _in_one_table(draft: Draft, proof: Chain) -> Woven:
     alone: dict[str, Draft] = {}
 
     def along(one: Draft) -> Woven:
-        found = through(proof, one)
+        found = through(proof.passes, one)
         alone.setdefault(one.obs, found)
         return woven(found)
 
@@ -346,7 +370,7 @@ def _proven(draft: Draft, proof: Chain) -> Draft:
                 f"obs={draft.obs!r} is not an integer of the data block; those are "
                 f"{integers or 'none'}",
             )
-        return through(proof, draft)
+        return through(proof.passes, draft)
     possible = candidates(program)
     if not possible:
         none = (
@@ -363,7 +387,7 @@ def _proven(draft: Draft, proof: Chain) -> Draft:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            found[name] = through(proof, replace(draft, counts=(name,)))
+            found[name] = through(proof.passes, replace(draft, counts=(name,)))
         except OutOfTimeError:
             if found or not refused:
                 raise

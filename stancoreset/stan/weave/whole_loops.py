@@ -31,13 +31,14 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import closed_form
 from stancoreset.stan.weave.draft import DoesNotApplyError, need
-from stancoreset.stan.weave.elements import as_vector, by_entry, of_all_rows, upright
-from stancoreset.stan.weave.library import suffix
+from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
+from stancoreset.stan.weave.library import UNARY, suffix
 from stancoreset.stan.weave.row_places import ByRow, Passes, Place
-from stancoreset.stan.weave.slices_as_loops import with_slices_in_loops
+from stancoreset.stan.weave.slice_loops import with_slices_in_loops
 
 # Functions of two arguments in closed forms of densities.
 _PAIRS = frozenset(("lbeta", "lchoose", "lmultiply"))
+_ELEMENTWISE = UNARY - {"step", "to_int", "minus_abs"}
 _SCALARS = (n.REAL, n.INT)
 
 
@@ -100,12 +101,12 @@ def with_whole_loops(code: str, obs: str) -> str:
                         no=no and n.transform(no, lifted((*around, other))),
                     )
                 case n.For() if _is_over(node, obs):
-                    return at_once(node, around)
+                    return of_all_rows(node, around)
             return None
 
         return changed
 
-    def at_once(loop: n.For, around: tuple[n.Expr, ...]) -> n.Stmt:
+    def of_all_rows(loop: n.For, around: tuple[n.Expr, ...]) -> n.Stmt:
         try:
             found = _Loop(program, with_slices_in_loops(loop, names), names)
             need(all(map(found.is_known, around)))
@@ -287,16 +288,13 @@ class _Loop:
             inside = {d.name for d in declarations((s.body,))} | self.known
             if not {text(bare(a.target)) for a in n.find_all(s.body, n.Assign)} <= inside:
                 return self.by_row.of_passes(s, place, write)
-            # Passes in any order are so many rows: a row is in the list as often as it passes.
-            self.mine.add(s.name)
-            new, mine = self.by_row.of_branch(place, write)
-        else:
-            within = place.within(Passes(s.name, s.upper))
-            new, mine = self.by_row.collected(lambda: write(within))
-            new = [replace(s, body=n.Block(tuple(new)))] if new else []
+            self.mine.add(s.name)  # passes in any order are so many rows
+            return self.by_row.of_entries(s, place, write)
+        within = place.within(Passes(s.name, s.upper))
+        new, mine = self.by_row.collected(lambda: write(within))
         if mine:
             self.by_row.body.append(replace(s, body=n.Block(tuple(mine))))
-        return new
+        return [replace(s, body=n.Block(tuple(new)))] if new else []
 
     # ---- expressions --------------------------------------------------------------------
 
@@ -315,17 +313,20 @@ class _Loop:
         if self.is_known(e):
             return self.column(e, place)
         match e:
+            case n.Paren(arg=arg):
+                inner = self.entry(arg, place)
+                return n.Paren(inner, type=inner.type)
             case n.Var(name=name) if name in self.own:
                 return self.variable(name, place)
-            case n.Call(user=False) if (found := self.call(e, place)) is not None:
-                return found
+            case n.Unary(op="-", arg=arg):
+                return n.Unary("-", self.entry(arg, place), type=n.VECTOR)
+            case n.Binary():
+                return self.binary(e, place)
+            case n.Call(user=False):
+                return self.call(e, place)
             case n.Index():
                 return self.element(e, place)
-
-        def entry(part: n.Expr) -> n.Expr:
-            return self.entry(part, place)
-
-        return of_all_rows(e, entry, lambda a, b: self.product(a, b, place))
+        raise DoesNotApplyError
 
     def variable(self, name: str, place: Place) -> n.Var | n.Index:
         """A variable of the body, at the rows of a place within its scope."""
@@ -356,12 +357,19 @@ class _Loop:
         first = {text(size.dims[0]) for size in self.sizes.get(name, ()) if size.dims}
         return first == {text(self.count)}
 
-    def call(self, e: n.Call, place: Place) -> n.Expr | None:
-        """The vector of a density or a mixture; None for other functions."""
+    def binary(self, e: n.Binary, place: Place) -> n.Expr:
+        if e.op == "*" and e.left.type.rank and e.right.type.rank:
+            return self.product(e.left, e.right, place)
+        need(e.op in ("+", "-", *DOTTED))
+        return by_entry(self.entry(e.left, place), e.op, self.entry(e.right, place))
+
+    def call(self, e: n.Call, place: Place) -> n.Expr:
         name, kind = suffix(e.name)
         if kind in ("_lpdf", "_lpmf"):
             return self.density(name, e.args, place)
         match e:
+            case n.Call(name="dot_product", args=(a, b)):
+                return self.product(a, b, place)
             case n.Call(name="log_sum_exp", args=(a, b)):
                 pair = self.entry(a, place), self.entry(b, place)
                 whole = (self.repeated(x, place) for x in pair)
@@ -377,7 +385,9 @@ class _Loop:
             case n.Call(name=name, args=(a, b)) if name in _PAIRS:
                 pair = self.entry(a, place), self.entry(b, place)
                 return n.call(name, *pair, kind=n.VECTOR)
-        return None
+            case n.Call(name=name, args=(arg,)) if name in _ELEMENTWISE and not arg.type.rank:
+                return n.call(name, self.entry(arg, place), kind=n.VECTOR)
+        raise DoesNotApplyError
 
     def density(self, name: str, args: tuple[n.Expr, ...], place: Place) -> n.Expr:
         """The log densities of all rows, term by term: those of data alone are known."""

@@ -12,18 +12,36 @@ from stancoreset.stan.weave.expressions import Rows
 
 @dataclass(frozen=True)
 class _Part:
-    """The part of a container that an assignment writes."""
+    """The part of a container that an assignment writes.
 
-    axis: int  # the dimension of the container on which its rows lie; -1 if none is known
-    picked: Dep  # of which part it is
-    rank: int  # number of dimensions of the part that the indices leave
+    Attributes
+    ----------
+    axis : int
+        The dimension of the container on which its rows lie; -1 if none is known.
+    picked : Dep
+        Dependence of which part it is.
+    rank : int
+        Number of dimensions of the part that the indices leave.
+    """
+
+    axis: int
+    picked: Dep
+    rank: int
 
 
 def after_write(rows: Rows, loop: str, s: n.Assign, old: Dep, value: Dep) -> Dep:
     """Dependence of a variable after an assignment to it, or to a part of it.
 
-    `old` is its dependence before, `value` that of what is written, and `loop` the variable of the
-    loop over observations around the assignment, or empty.
+    Parameters
+    ----------
+    rows : Rows
+    loop : str
+        Variable of the loop over observations around the assignment; or empty.
+    s : Assign
+    old : Dep
+        Dependence of the variable before.
+    value : Dep
+        Dependence of the value that is written.
     """
     target = s.target
     if isinstance(target, n.Var):
