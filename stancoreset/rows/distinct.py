@@ -47,29 +47,38 @@ def distinct_rows(
     >>> found.first.tolist(), found.summed(np.ones(4)).tolist()
     ([0, 1], [3.0, 1.0])
     """
-    arrays = [array for array in map(np.asarray, rows.values()) if array.size]
+    arrays = [np.asarray(value) for value in rows.values()]
     if not arrays or len(arrays[0]) < worth:
         return None
     n_obs = len(arrays[0])
     if n_obs > look:
         few = np.linspace(0, n_obs - 1, look).astype(np.int64)
-        equal = look - len(np.unique(_codes([a[few] for a in arrays])))
+        equal = look - len(np.unique(_hashes([a[few] for a in arrays])))
         # Among n rows with U distinct values, about n²/2U are equal to an earlier one.
         if equal * 2 * n_obs < worth * look**2:
             return None
-    code = _codes(arrays)
-    count = int(code.max()) + 1
-    if code.min() < 0 or count * worth > n_obs:
-        return None
-    first = np.full(count, n_obs, dtype=np.int64)
-    np.minimum.at(first, code, np.arange(n_obs))
-    return DistinctRows(first, code)
-
-
-def _codes(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
-    """The number of each row's distinct row, by first occurrence; −1 where a number is missing."""
     import pandas as pd
 
-    columns = [column for array in arrays for column in array.reshape(len(array), -1).T]
-    rows = pd.DataFrame(dict(enumerate(columns)))
-    return np.asarray(rows.groupby(list(rows), sort=False).ngroup(), dtype=np.int64)
+    hashes = _hashes(arrays)
+    code, different = pd.factorize(hashes)
+    if len(different) * worth > n_obs:
+        return None
+    first = np.full(len(different), n_obs, dtype=np.int64)
+    np.minimum.at(first, code, np.arange(n_obs))
+    # Rows with equal hashes need not be equal.
+    same = first[code]
+    if not all(np.array_equal(a[same], a) for a in arrays):
+        return None
+    return DistinctRows(first, code.astype(np.int64))
+
+
+def _hashes(arrays: list[NDArray[Any]]) -> NDArray[np.uint64]:
+    """One number per row, the same for equal rows."""
+    from pandas.util import hash_array
+
+    total = np.zeros(len(arrays[0]), dtype=np.uint64)
+    for array in arrays:
+        for column in array.reshape(len(array), -1).T:
+            total *= np.uint64(0x9E3779B97F4A7C15)
+            total ^= hash_array(np.ascontiguousarray(column), categorize=False)
+    return total

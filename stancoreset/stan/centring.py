@@ -330,11 +330,12 @@ def _products(program: n.Program) -> Iterator[n.Binary | n.Call]:
     for function in program.functions:
         match function.body:
             case n.Block(body=(n.Return(value=n.Expression() as value),)):
-                returned[function.name] = value, [p.name for p in function.parameters]
+                names = [p.name for p in function.parameters]
+                returned[function.name, len(names)] = value, names
     for node in n.find_all((*program.transformed_parameters, *program.model), n.Call, n.Binary):
         here: Iterable[n.Node] = (node,)
-        if isinstance(node, n.Call) and node.name in returned:
-            value, names = returned[node.name]
+        if isinstance(node, n.Call) and (node.name, len(node.args)) in returned:
+            value, names = returned[node.name, len(node.args)]
             here = n.walk(substituted(value, dict(zip(names, node.args, strict=True))))
         for x in here:
             match x:

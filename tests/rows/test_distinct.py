@@ -13,6 +13,7 @@ from tiers import some
 
 import stancoreset as sc
 from stancoreset.reference import fit_reference
+from stancoreset.rows import distinct as module
 from stancoreset.rows.distinct import distinct_rows
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.sums import StanKernel
@@ -83,6 +84,13 @@ def test_no_rows_at_all_and_numbers_that_are_none():
     assert distinct_rows({"x": np.full(100, np.nan)}) is None
     zeros = distinct_rows({"x": np.array([0.0, -0.0, 1.0, 1.0, 1.0])})
     assert zeros is None or zeros.summed(np.ones(5)).sum() == 5
+
+
+def test_equal_hashes_are_not_yet_equal_rows(monkeypatch):
+    rows = {"x": np.repeat(np.arange(10.0), 20)}
+    assert len(distinct_rows(rows)) == 10
+    monkeypatch.setattr(module, "_hashes", lambda arrays: np.zeros(len(arrays[0]), np.uint64))
+    assert distinct_rows(rows) is None
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -162,7 +162,7 @@ def json_text(data: Mapping[str, Value]) -> str:
 
 
 def to_json(data: Mapping[str, Value], path: str | os.PathLike[str]) -> Path:
-    """Write Stan JSON to `path`, one variable at a time; never leaves a half-written file."""
+    """Write Stan JSON to a new file, one variable at a time; the file is removed on failure."""
     target = Path(path)
     try:
         with target.open("wb") as out:

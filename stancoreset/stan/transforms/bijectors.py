@@ -174,7 +174,7 @@ def _along(axis: int, simplex: Bijector) -> Bijector:
     def each(change: Callable[[Float], Float], matrices: Float) -> Float:
         last = np.moveaxis(matrices, axis, -1)
         changed = change(last.reshape(-1, last.shape[-1]))
-        return np.moveaxis(changed.reshape(*last.shape[:-1], -1), -1, axis)
+        return np.moveaxis(changed.reshape(*last.shape[:-1], changed.shape[-1]), -1, axis)
 
     def constrain(u: Float, shape: Shape) -> Float:
         free = unstack_columns(u, *free_shape(shape))
