@@ -187,11 +187,11 @@ def test_other_parameters_are_not_integrated_out(why, answers, tmp_path):
 
 
 def test_units_of_a_group_that_many_rows_know_are_left_to_a_quadratic(answers, tmp_path):
-    """Where the prior has parameters, and units have more rows than there are units."""
+    """Where the prior has parameters, and units have more rows than there are others."""
     columns = ("person", "item", "y")
     often = answers | {name: np.tile(answers[name], 8) for name in columns}
     often["N"] = len(often["y"])
-    assert often["N"] > PERSONS**2 > answers["N"]
+    assert often["N"] > PERSONS * (2 * ITEMS + 1) > answers["N"]
     assert nothing_is_integrated_out(SCALED, often, tmp_path, seeds=(1,))
 
 

@@ -100,9 +100,9 @@ def find_units(
         if _meet(prior.log_density_gradient, np.flatnonzero(inner), point, rng):
             continue
         scaled = _depends_on_others(prior, inner, point, rng)
-        # Of J units with N / J rows each a quadratic leaves little if N / J is above J.
+        # As in a test: units meet the other parameters, and have no more rows than there are these.
         if scaled and not (
-            inner.sum() ** 2 > rows.n_obs
+            inner.sum() * (~inner).sum() >= rows.n_obs
             and _sees_parameters(seen, point)
             and _is_gaussian(prior, inner, point, rng)
         ):
