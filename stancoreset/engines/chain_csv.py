@@ -151,14 +151,24 @@ def write_chain(
     are those of the variables, in the order of the columns, and `blocks` are consecutive draws of
     every variable, each (draws of the block, *shape).
     """
-    names = [column for name, shape in shapes.items() for column in stan_columns(name, shape)]
-    done = 0
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
-        file = ChainFile(stream, chain, names)
-        file.adapted()
-        for block in blocks:
-            rows = joined_columns([block[name] for name in shapes])
-            here = slice(done, done + len(rows))
-            file.add({name: value[here] for name, value in stats.items()}, rows)
-            done += len(rows)
-        file.finish(chain.seconds)
+        write_blocks(stream, chain, stats, shapes, blocks)
+
+
+def write_blocks(
+    stream: TextIO,
+    chain: Chain,
+    stats: Mapping[str, NDArray[Any]],
+    shapes: Mapping[str, tuple[int, ...]],
+    blocks: Iterable[Mapping[str, NDArray[Any]]],
+) -> None:
+    """Write one chain, given as to `write_chain`, to an open file."""
+    names = [column for name, shape in shapes.items() for column in stan_columns(name, shape)]
+    done, file = 0, ChainFile(stream, chain, names)
+    file.adapted()
+    for block in blocks:
+        rows = joined_columns([block[name] for name in shapes])
+        here = slice(done, done + len(rows))
+        file.add({name: value[here] for name, value in stats.items()}, rows)
+        done += len(rows)
+    file.finish(chain.seconds)

@@ -185,8 +185,7 @@ def _in_order(names: list[str], code: str) -> tuple[str, ...]:
     split = [name.split(".") for name in names]
     if max(map(len, split), default=0) < 3:
         return tuple(names)
-    ranks = {d.name: len(d.size.array) for d in StanProgram.from_code(code).parameters}
-    first = {name: k for k, (name, *_) in reversed([*enumerate(split)])}
+    ranks, first = _array_ranks(code), {name: k for k, (name, *_) in reversed([*enumerate(split)])}
 
     def place(parts: list[str]) -> tuple[int, list[int]]:
         name, *index = parts
@@ -196,6 +195,12 @@ def _in_order(names: list[str], code: str) -> tuple[str, ...]:
         return first[name], [int(one) for one in (*index[:rank], *reversed(index[rank:]))]
 
     return tuple(".".join(parts) for parts in sorted(split, key=place))
+
+
+@functools.lru_cache(maxsize=16)
+def _array_ranks(code: str) -> dict[str, int]:
+    """Numbers of array dimensions of a program's parameters."""
+    return {d.name: len(d.size.array) for d in StanProgram.from_code(code).parameters}
 
 
 def _refused(name: str, error: Exception) -> StancoresetError:

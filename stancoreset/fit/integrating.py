@@ -410,9 +410,10 @@ def _completed(
     """
     inner, rng = posterior.inner, np.random.default_rng([search.seed, 137])
     count = search.nuts.chains * search.nuts.draws
-    # The first weights may be more even than all are.
-    most = min(2 * turn.needed(wanted), _MOST * wanted)
-    turn = search.turn(posterior, turn.quadratic, turn, most, 2 * _SHARED)
+    # The first weights may be more even than all are, and an h may stand for more than the mean.
+    needed = min(turn.needed(wanted), _MOST * wanted // 2)
+    units = math.ceil(2 * count / needed)
+    turn = search.turn(posterior, turn.quadratic, turn, 2 * needed, units)
     while True:
         weighted = turn.weighted
         if weighted.ess >= wanted:
@@ -425,7 +426,7 @@ def _completed(
             break
         if len(turn.left) == len(turn.draws):
             more = max(needed - len(turn.left), 1)
-            turn = turn.joined(search.turn(posterior, turn.quadratic, turn, more, 2 * _SHARED))
+            turn = turn.joined(search.turn(posterior, turn.quadratic, turn, more, units))
         else:
             turn = turn.evaluated(posterior, max(needed, len(turn.left) + 1))
     _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)

@@ -25,7 +25,7 @@ generalized linear models, section 6; Nemhauser, Wolsey & Fisher (1978) for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,12 @@ class Whitened:
 
 
 def whitened(draws: Float) -> Whitened:
-    """Whiten draws (S, D) by their own covariance; a DataError if they are too few for it.
+    """Whiten draws (S, D) by their own covariance.
+
+    Raises
+    ------
+    DataError
+        If they are too few for it.
 
     >>> z = np.random.default_rng(0).normal(size=(50, 2))
     >>> found = whitened(z @ np.array([[2.0, 1.0], [0.0, 1.0]]))
@@ -144,14 +149,15 @@ def greedy_design(
             break
         while len(chosen) < size and (place := pool.best()) is not None:
             chosen.append(int(pool.numbers[place]))
-            found.append(pool.take(place, repeat=repeat))
+            found.append(pool.take(place, state, repeat=repeat))
     gain, left = (np.array(each) for each in zip(*found, strict=True))
     return Choice(np.array(chosen), gain, left, state.covariance)
 
 
 @dataclass
 class _State:
-    """P, and the targets' covariances with whitened coordinates, (q, d), each of length one."""
+    """The covariance given the rows chosen so far, and the targets' covariances with whitened
+    coordinates, in units of their linear parts' standard deviations."""
 
     covariance: Float
     target: Float | None
@@ -177,32 +183,52 @@ class _Pool:
 
     numbers: NDArray[np.int64]
     roots: Float
-    state: _State
+    inner: Float
+    across: Float | None
     beyond: float
-    inner: Float = field(init=False)
-    across: Float | None = field(init=False)
     out: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
-        covariance, target = self.state.covariance, self.state.target
-        self.inner = _inner(self.roots, covariance)
-        self.across = None if target is None else self.roots @ (covariance @ target.T)
         self.out = np.zeros(len(self.numbers), dtype=np.bool_)
 
     @classmethod
-    def of(cls, chunks: Iterator[Float], state: _State, without: Sequence[int], kept: int) -> _Pool:
+    def of(
+        cls,
+        chunks: Iterator[Float],
+        state: _State,
+        without: Sequence[int],
+        kept: int,
+    ) -> _Pool:
         """Collect the best rows in one pass over all rows, leaving out those of `without`."""
         pools: list[_Pool] = []
         start, beyond = 0, -np.inf
         for roots in chunks:
-            here = cls(np.arange(start, start + len(roots)), roots, state, beyond)
+            inner, across = _inner(roots, state.covariance), None
+            if state.target is not None:
+                across = roots @ (state.covariance @ state.target.T)
+            numbers = np.arange(start, start + len(roots))
             start += len(roots)
-            free = (here.gain() > beyond) & ~np.isin(here.numbers, without)
-            pools.append(here if free.all() else here._only(np.flatnonzero(free), beyond))
+            here = cls(numbers, roots, inner, across, beyond)
+            free = (here.gain() > beyond) & ~np.isin(numbers, without)
+            pools.append(here._only(np.flatnonzero(free)))
             if sum(pool.roots.size for pool in pools) > 2 * kept:
                 pools = [_joined(pools)._best_of(kept)]
                 beyond = pools[0].beyond
         return _joined(pools)._best_of(kept)
+
+    def padded(self, rank: int) -> _Pool:
+        """This pool with rows of zeros added to each root, up to `rank` rows."""
+        more, none = (0, rank - self.roots.shape[1]), (0, 0)
+        if not more[1]:
+            return self
+        across = self.across
+        return _Pool(
+            self.numbers,
+            np.pad(self.roots, (none, more, none)),
+            np.pad(self.inner, (none, more, more)),
+            None if across is None else np.pad(across, (none, more, none)),
+            self.beyond,
+        )
 
     def _best_of(self, kept: int) -> _Pool:
         """The rows with the largest gains, at least one, in the order of their numbers."""
@@ -211,11 +237,16 @@ class _Pool:
             return self
         gain = self.gain()
         order = np.argpartition(-gain, most)
-        beyond = max(self.beyond, float(gain[order[most:]].max()))
-        return self._only(np.sort(order[:most]), beyond)
+        best = self._only(np.sort(order[:most]))
+        return replace(best, beyond=max(self.beyond, float(gain[order[most:]].max())))
 
-    def _only(self, places: NDArray[np.intp], beyond: float) -> _Pool:
-        return _Pool(self.numbers[places], self.roots[places], self.state, beyond)
+    def _only(self, places: NDArray[np.intp]) -> _Pool:
+        if len(places) == len(self.numbers):
+            return self
+        across = None if self.across is None else self.across[places]
+        return _Pool(
+            self.numbers[places], self.roots[places], self.inner[places], across, self.beyond
+        )
 
     def gain(self) -> Float:
         """Each row's gain: nats, or the fall of the targets' variances."""
@@ -234,9 +265,8 @@ class _Pool:
             return None
         return place
 
-    def take(self, place: int, *, repeat: bool) -> tuple[float, Float]:
+    def take(self, place: int, state: _State, *, repeat: bool) -> tuple[float, Float]:
         """Choose a row: update P, K and H; return its gain in nats, and what is left."""
-        state = self.state
         gain = float(_half_log_det(self.inner[place : place + 1])[0])
         # B C⁻¹ Bᵀ = M Mᵀ, with M = B L⁻ᵀ and C = L Lᵀ
         half = np.linalg.inv(np.linalg.cholesky(_plus_one(self.inner[place])))
@@ -251,14 +281,19 @@ class _Pool:
 
 
 def _joined(pools: Sequence[_Pool]) -> _Pool:
-    """The rows of several pools, their roots padded with zeros to one number of rows."""
+    """The rows of several pools."""
     if len(pools) == 1:
         return pools[0]
     rank = max(pool.roots.shape[1] for pool in pools)
-    roots = [np.pad(p.roots, ((0, 0), (0, rank - p.roots.shape[1]), (0, 0))) for p in pools]
-    numbers = np.concatenate([pool.numbers for pool in pools])
-    beyond = max(pool.beyond for pool in pools)
-    return _Pool(numbers, np.concatenate(roots), pools[0].state, beyond)
+    alike = [pool.padded(rank) for pool in pools]
+    across = [pool.across for pool in alike if pool.across is not None]
+    return _Pool(
+        np.concatenate([pool.numbers for pool in alike]),
+        np.concatenate([pool.roots for pool in alike]),
+        np.concatenate([pool.inner for pool in alike]),
+        np.concatenate(across) if across else None,
+        max(pool.beyond for pool in alike),
+    )
 
 
 def _inner(roots: Float, covariance: Float | None = None) -> Float:

@@ -13,6 +13,7 @@ all N rows, while Φ holds only M candidates, is ours.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -91,7 +92,7 @@ class Projection:
         return float(np.linalg.norm(residual)) / self.selection_size
 
 
-class Penalised:
+class Penalised(ABC):
     """What a quadratic leaves to the rows; a weight of the second order makes it a regression."""
 
     def penalised(self, penalty: float) -> Projection:
@@ -105,8 +106,9 @@ class Penalised:
     def _known(self) -> dict[float, Projection]:
         return {}
 
+    @abstractmethod
     def _regression(self, penalty: float) -> Projection:
-        raise NotImplementedError
+        """The regression with this weight of the second-order part."""
 
 
 def default_candidates(n_obs: int, size: int | str) -> int:

@@ -439,6 +439,12 @@ def test_missing_columns(tmp_path, frame):
         opened(frame, columns={"X": NAMES, "y": "Late"})
 
 
+def test_a_column_of_lists_is_a_matrix_by_itself(frame):
+    lists = frame.assign(b=[[1.0, 2.0]] * len(frame))
+    with pytest.raises(DataError, match=r"column 'b' holds lists, expected a number in each row"):
+        opened(lists, columns={"X": NAMES, "y": "late"})
+
+
 def test_unknown_variable(frame):
     with pytest.raises(DataError, match=r"columns name 'Z', which is not a data variable .* X, y"):
         opened(frame, columns={**COLUMNS, "Z": "a"})

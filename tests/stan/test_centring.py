@@ -304,3 +304,20 @@ def test_a_cholesky_factor_moves_effects_only_if_its_diagonal_is_known(name):
     points = np.random.default_rng(1).normal(size=(200, 20))
     for width, expected in ((0.05, (0.0, 1.0)), (1.0, (0.0,))):
         assert effects.exponents(own_values(PROGRAMS[name][0], {}, width * points)) == expected
+
+
+def test_an_overloaded_function_is_the_one_with_as_many_arguments():
+    """Only the function of two arguments is a product, whichever is called first."""
+    code = """
+    functions {
+      real scaled(real a, real b) { return a * b; }
+      real scaled(real a, real b, real c) { real d = a * b; return d + c; }
+    }
+    parameters { vector[3] z; real<lower=0> tau; real m; }
+    model {
+      z ~ std_normal();
+      target += -square(scaled(m, m, m)) - sum(square(tau * z));
+    }"""
+    found = centring(StanProgram.from_code(code).tree)
+    assert found is not None
+    assert [effects.name for effects in found.scaled] == ["z"]

@@ -173,6 +173,10 @@ def test_stochastic_matrices_are_simplices(version: tuple[int, int]) -> None:
     assert rows.free_shape((4, 3)) == (4, 2)
     for i in range(4):
         np.testing.assert_allclose(y[:, i], simplex.constrain(u[:, i::4], (3,)), rtol=1e-13)
+    for one, shape in ((transform, (3, 4)), (rows, (4, 3))):  # of no draws
+        nothing = one.constrain(u[:0], shape)
+        assert nothing.shape == (0, *shape)
+        assert one.unconstrain(nothing).shape == (0, 8)
     np.testing.assert_allclose(rows.unconstrain(y), u, rtol=1e-10, atol=1e-12)
 
 

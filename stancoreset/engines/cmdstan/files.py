@@ -13,7 +13,7 @@ import numpy as np
 
 from stancoreset.checks import check_path
 from stancoreset.engines.base import Float
-from stancoreset.engines.chain_csv import Chain, write_chain
+from stancoreset.engines.chain_csv import Chain, write_blocks
 from stancoreset.errors import EngineError, OutputError
 from stancoreset.files import read_numbers, temporary_folder
 
@@ -75,7 +75,9 @@ def write_draws(path: Path, values: Mapping[str, Float], name: str) -> None:
     """Write draws of every parameter as the sampler does, for ``generate_quantities``."""
     count = len(next(iter(values.values()))) if values else 0
     chain = Chain(model=name, engine="", draws=count, inv_metric=np.ones(1))
-    write_chain(path, chain, {}, {n: value.shape[1:] for n, value in values.items()}, [values])
+    shapes = {n: value.shape[1:] for n, value in values.items()}
+    with path.open("w", encoding="utf-8") as stream:  # in a scratch folder
+        write_blocks(stream, chain, {}, shapes, [values])
 
 
 def require_csv_folder(path: Any, name: str) -> None:

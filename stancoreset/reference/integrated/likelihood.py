@@ -116,8 +116,8 @@ class IntegratedLikelihood:
     def given(self, psi_h: Float) -> Given:
         """The conditional densities of all units given ψ_h, (p_h,)."""
         values, slopes = self.at(psi_h, self._places[:, None] * self.sd)
-        of_prior = self._slopes_of(psi_h) if self.units.scaled else self._of_prior
-        slopes = (slopes[:, self.units.columns] * self.units.factor + of_prior) * self.sd
+        along = slopes[:, self.units.columns] * self.units.factor
+        slopes = (along + self._slopes_of_prior(psi_h)) * self.sd
         integral = self._integrals @ slopes
         highest = integral.max(axis=0)
         total = np.log(np.exp(integral - highest).sum(axis=0) * self._interval) + highest
@@ -224,14 +224,15 @@ class IntegratedLikelihood:
         return value
 
     def _theta(self, psi_h: Float, away: Float) -> Float:
-        """Unconstrained parameters with this ψ_h, which are h, and u = m + away, (M, P)."""
+        """Unconstrained parameters with u = m + away, and ψ_h if π(u) depends on it, (M, P)."""
         points = np.tile(self.point, (len(away), 1))
-        points[:, self.columns] = psi_h
+        if self.units.scaled:
+            points[:, self.columns] = psi_h
         points[:, self.units.inner] += away
         return points
 
-    def _slopes_of(self, psi_h: Float) -> Float:
-        """∂ log π(u | h) at all places, (q, J)."""
+    def _slopes_of_prior(self, psi_h: Float) -> Float:
+        """∂ log π(u | h) / ∂u at all places, (q, J)."""
         points = self._theta(psi_h, self._places[:, None] * self.sd)
         return self.prior.log_density_gradient(points)[1][:, self.units.inner]
 
@@ -255,13 +256,6 @@ class IntegratedLikelihood:
     def _places(self) -> Float:
         """Chebyshev's nodes, in standard deviations, ascending."""
         return self.reach * chebyshev.chebpts1(self.nodes)
-
-    @cached_property
-    def _of_prior(self) -> Float:
-        """∂ log π(u) at all places, (q, J)."""
-        points = np.tile(self.point, (self.nodes, 1))
-        points[:, self.units.inner] += self._places[:, None] * self.sd
-        return self.prior.log_density_gradient(points)[1][:, self.units.inner]
 
     @cached_property
     def _of_places(self) -> float:

@@ -67,7 +67,8 @@ def order_needed(family: str, largest: float) -> int:
 def moments(family: str, eta: Float) -> tuple[Float, Float]:
     """Mean and variance of an outcome: both e^η, or p = 1 / (1 + e^−η) and p (1 − p)."""
     if family == "poisson_log":
-        return np.exp(eta), np.exp(eta)
+        mean = np.exp(eta)
+        return mean, mean
     small = np.exp(-np.abs(eta))
     return np.where(eta >= 0, 1.0, small) / (1.0 + small), small / (1.0 + small) ** 2
 

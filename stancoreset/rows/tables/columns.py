@@ -52,6 +52,12 @@ def row_values(
             out[variable.name] = columns[0].codes(variable.levels)
             continue
         parts = [column.numbers() for column in columns]
+        for column, part in zip(columns, parts, strict=True):
+            if part.ndim > 1 and len(parts) > 1:
+                raise column.error(
+                    "holds lists, expected a number in each row: name several columns of numbers, "
+                    "or one column of lists"
+                )
         stacked = variable.matrix and (len(parts) > 1 or parts[0].ndim == 1)
         value = np.column_stack(parts) if stacked else parts[0]
         whole = replace(columns[0], name=", ".join(variable.columns), values=value)
@@ -121,7 +127,7 @@ class _Column:
             raise self._not_numbers(array.dtype, array.flat[0] if array.size else None)
         at, count = not_finite(array) if array.dtype.kind == "f" else ((), 0)
         if count:
-            raise self._error(
+            raise self.error(
                 f"has {array[at]} in row {self.first_row + at[0]} (counting from "
                 f"0; {count} values of this chunk are not finite); remove or impute these "
                 "rows first"
@@ -161,7 +167,7 @@ class _Column:
         lengths = np.asarray(pc.list_value_length(self.values))
         if np.any(odd := lengths != lengths[:1]):
             at = int(np.argmax(odd))
-            raise self._error(
+            raise self.error(
                 f"holds lists of different lengths: {lengths[0]} in row {self.first_row}, "
                 f"{lengths[at]} in row {self.first_row + at} (counting from 0)"
             )
@@ -192,7 +198,7 @@ class _Column:
         if not np.all(codes):
             bad = np.flatnonzero(codes == 0)
             shown = listed(map(repr, levels), most=8)
-            raise self._error(
+            raise self.error(
                 f"has the category {values[index[bad[0]]]!r} in row "
                 f"{self.first_row + bad[0]} (counting from 0; {len(bad)} such rows in this chunk), "
                 f"which is not among its {len(levels)} known ones: {shown}"
@@ -208,12 +214,12 @@ class _Column:
             whole = value == np.floor(value)
             if not np.all(whole):
                 at = tuple(int(i) for i in np.argwhere(~whole)[0])
-                raise self._error(
+                raise self.error(
                     f"has {value[at]} in row {self.first_row + at[0]} (counting "
                     f"from 0); expected whole numbers: '{variable.name}' is declared as int"
                 )
         if value.size and (value.min() < _INT32.min or value.max() > _INT32.max):
-            raise self._error(
+            raise self.error(
                 f"has {max(value.max(), -value.min())}, which does not fit "
                 f"Stan's 32-bit integers ('{variable.name}' is declared as int)"
             )
@@ -229,7 +235,7 @@ class _Column:
             raise self._missing(nulls)
 
     def _missing(self, nulls: NDArray[np.bool_]) -> DataError:
-        return self._error(
+        return self.error(
             f"has {int(nulls.sum())} missing values in this chunk, the first "
             f"in row {self.first_row + int(np.argmax(nulls))} (counting from 0); remove or impute "
             "these rows first"
@@ -237,12 +243,13 @@ class _Column:
 
     def _not_numbers(self, kind: Any, example: Any) -> DataError:
         shown = "" if example is None else f", for example {example!r}"
-        return self._error(
+        return self.error(
             f"is of type {kind}{shown}; expected numbers (names of categories "
             "become codes where the Stan variable is declared as int)"
         )
 
-    def _error(self, what: str) -> DataError:
+    def error(self, what: str) -> DataError:
+        """An error that names the part of the table and the column."""
         return DataError(f"{self.where}: column {self.name!r} {what}")
 
 
