@@ -45,6 +45,31 @@ model {
   }
 }
 """
+GRADED = """
+data {
+  int<lower=1> N;
+  int<lower=1> P;
+  int<lower=1> I;
+  array[N] int<lower=1, upper=P> person;
+  array[N] int<lower=1, upper=I> item;
+  array[N] int<lower=1, upper=3> grade;
+}
+parameters {
+  vector[P] attitude;
+  vector[I] place;
+  ordered[2] step;
+  real<lower=0> spread;
+}
+model {
+  spread ~ gamma(4, 3);
+  attitude ~ normal(0, spread);
+  place ~ normal(0, 1);
+  step ~ normal(0, 1.5);
+  for (n in 1:N) {
+    grade[n] ~ ordered_logistic(attitude[person[n]] - place[item[n]], step);
+  }
+}
+"""
 SIGNED = CODE.replace("vector<lower=0>[I] slope", "vector[I] slope").replace(
     "lognormal(0, 0.3)", "normal(0, 1)"
 )
@@ -76,12 +101,25 @@ def log_posterior(h, y):
     return likelihood - 0.5 * np.sum(bend**2) / 0.09 - 0.5 * np.sum(place**2)
 
 
-def by_importance(y, rng, count=20_000):
-    """Mean and standard deviation of log slopes and places, by weighted draws around the mode."""
-    start = np.zeros(2 * ITEMS)
+def log_posterior_of_grades(h, y):
+    """log p(place, step, log step, log spread | y) of grades 0, 1 and 2, by the same nodes."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(61)
+    place, first, gap, spread = h[:ITEMS], h[ITEMS], np.exp(h[ITEMS + 1]), np.exp(h[ITEMS + 2])
+    eta, step = spread * nodes[:, None] - place, np.array([first, first + gap])
+    above = expit(eta[..., None] - step)
+    of_grades = np.stack([1 - above[..., 0], above[..., 0] - above[..., 1], above[..., 1]])
+    inside = sum(np.log(p) @ (y == k).T for k, p in enumerate(of_grades))
+    likelihood = logsumexp(inside + np.log(weights)[:, None], axis=0).sum()
+    prior = -0.5 * np.sum(place**2) - 0.5 * np.sum(step**2) / 2.25 + h[ITEMS + 1]
+    return likelihood + prior + 4 * h[ITEMS + 2] - 3 * spread
+
+
+def by_importance(log_posterior, y, size, rng, count=2_000):
+    """Mean and standard deviation of `size` parameters, by weighted draws around the mode."""
+    start = np.zeros(size)
     found = minimize(lambda h: -log_posterior(h, y), start, method="BFGS", options={"gtol": 1e-3})
     factor = np.linalg.cholesky(1.3 * found.hess_inv)
-    noise = rng.standard_normal((count // 10, 2 * ITEMS))
+    noise = rng.standard_normal((count, size))
     points = found.x + noise @ factor.T
     log_w = np.array([log_posterior(h, y) for h in points]) + 0.5 * np.sum(noise**2, axis=1)
     w = np.exp(log_w - logsumexp(log_w))
@@ -104,7 +142,7 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
     np.testing.assert_array_equal(draws["place"], arviz.variables_of(again.posterior)["place"])
     h = np.concatenate([np.log(draws["slope"]), draws["place"]], axis=-1).reshape(-1, 2 * ITEMS)
     y = answers["y"].reshape(PERSONS, ITEMS)
-    mean, sd = by_importance(y, np.random.default_rng(5))
+    mean, sd = by_importance(log_posterior, y, 2 * ITEMS, np.random.default_rng(5))
     np.testing.assert_allclose((h.mean(axis=0) - mean) / sd, 0, atol=0.2)
     np.testing.assert_allclose(h.std(axis=0) / sd, 1, atol=0.15)
     # Who answers more rightly is abler, and is known no better than by six answers.
@@ -115,6 +153,29 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
         _ = fit.coreset
     assert "one parameter of each unit integrated out" in fit.made_of
     assert "Posterior of" in (tmp_path / "run" / "report.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.fit
+def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature():
+    rng, persons = np.random.default_rng(12), 500
+    person, item = (a.ravel() for a in np.indices((persons, ITEMS)))
+    eta = 1.4 * rng.standard_normal(persons)[person] - np.linspace(-1, 1, ITEMS)[item]
+    grade = (rng.random((person.size, 1)) < expit(eta[:, None] - [-0.5, 1.0])).sum(axis=1)
+    data = {"N": person.size, "P": persons, "I": ITEMS}
+    data |= {"person": person + 1, "item": item + 1, "grade": grade + 1}
+    with sc.CoresetModel(stan_code=GRADED, obs="N") as model:
+        fit = model.fit(data, seed=reseeded(4))
+    assert str(fit.way) == "integrals → no rows → independent draws → weights"
+    assert fit.certificate.verdict == "certified"
+    draws = arviz.variables_of(fit.posterior)
+    step, spread = draws["step"], draws["spread"][..., None]
+    free = [draws["place"], step[..., :1], np.log(np.diff(step, axis=-1)), np.log(spread)]
+    h = np.concatenate(free, axis=-1).reshape(-1, ITEMS + 3)
+    y = grade.reshape(persons, ITEMS)
+    mean, sd = by_importance(log_posterior_of_grades, y, ITEMS + 3, np.random.default_rng(5))
+    np.testing.assert_allclose((h.mean(axis=0) - mean) / sd, 0, atol=0.2)
+    np.testing.assert_allclose(h.std(axis=0) / sd, 1, atol=0.15)
 
 
 def test_draws_have_the_density_from_which_they_are_drawn(answers):
