@@ -7,6 +7,7 @@ this program takes is therefore measured on a few rows.
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,6 +109,7 @@ def _is_glm(session: Session, checked: StanData) -> bool:
 def _bytes_a_row(session: Session, checked: StanData) -> float:
     """Bytes that the engine keeps for a row after a gradient; 0 where that cannot be measured."""
     taken = []
+    gc.collect()  # what goes meanwhile would be counted as memory that rows do not take
     for size in (_FEW, _MORE):
         rows = np.linspace(0, session.program.n_obs(checked) - 1, size).astype(np.int64)
         before = memory_in_use()

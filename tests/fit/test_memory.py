@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,27 @@ def test_a_need_is_measured_in_proportion_to_the_rows(
     taken = memory_in_use() - before
     # Besides what the rows take, reading them takes some for a moment.
     assert 0.5 * taken < needs[1].by_rows < 8 * taken
+
+
+def test_what_others_free_meanwhile_is_no_memory_of_rows(
+    model: sc.CoresetModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not memory_in_use():
+        pytest.skip("what is allocated is not known on this system")
+    checked, _ = _full(model, 8_000)
+    room._bytes_a_row(model._session, checked)  # what is allocated once
+    expected = room._bytes_a_row(model._session, checked)
+    reads = []
+
+    def in_use() -> float:
+        reads.append(gc.collect() if len(reads) % 4 == 3 else 0)  # while more rows are measured
+        return memory_in_use()
+
+    monkeypatch.setattr(room, "memory_in_use", in_use)
+    unreachable: list[object] = [np.ones(2_000_000)]
+    unreachable.append(unreachable)
+    del unreachable
+    assert room._bytes_a_row(model._session, checked) == pytest.approx(expected, rel=0.3)
 
 
 def test_a_fit_without_room_says_how_to_go_on(
