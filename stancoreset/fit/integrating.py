@@ -10,6 +10,11 @@ is exact:
 The program's density without rows contains π(h) exactly. Where the weights of h are uneven, the
 quadratic becomes the one whose gradients are nearest to those of ℓ at the draws, which are those of
 prior × quadratic, and h is drawn again.
+
+A draw of prior × Q costs little, ℓ a dozen passes over all rows. The gradients also tell a
+polynomial S of third order (`ThirdOrder`), whose weights exp(S − Q) say which draws are evaluated
+(`ThinnedDraws`). The last Q is wider than the posterior: tails that it lacks would leave a few
+draws with most of the weight, and draws too many cost nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ from stancoreset.engines import NUTS, Float, StanData, Summit, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.fit.collapsing import RIDGE, require_one_mode
 from stancoreset.policy import Policy
-from stancoreset.posterior import KHAT_USABLE, too_short
+from stancoreset.posterior import KHAT_USABLE, smoothed_weights, too_short
 from stancoreset.posterior.arviz import worst_monte_carlo, worst_rhat
 from stancoreset.program import (
     IntegratedPosterior,
@@ -40,6 +45,8 @@ from stancoreset.reference import (
     INTEGRATED,
     IntegratedLikelihood,
     Reference,
+    ThinnedDraws,
+    ThirdOrder,
     WeightedDraws,
     finite_log_likelihood,
     in_use,
@@ -86,6 +93,16 @@ class _Quadratic:
         linear = np.linalg.lstsq(np.hstack([np.ones((len(away), 1)), away]), slopes)[0]
         return self.of(self.centre, linear[0], np.asarray(-linear[1:]))
 
+    def widened(self, centre: Float, share: float = 0.5) -> _Quadratic:
+        """This quadratic with so much less curvature that draws are worth a share of others.
+
+        It has the same slope at a centre. Of p normal variables with precision c in place of one,
+        a draw is worth (c (2 − c))^(p/2).
+        """
+        less = math.sqrt(1 - share ** (2 / len(centre)))
+        slope = self.gradient - self.curvature @ (centre - self.centre)
+        return _Quadratic(centre, slope, (1 - less) * self.curvature)
+
     def control(self, names: tuple[str, ...], columns: np.ndarray, psi: Float) -> ControlVariate:
         """Q as data of the program, whose rows see ψ (p,) by these names."""
         values, vectors = eigh(self.curvature)
@@ -126,7 +143,7 @@ class _Ridge:
 
 @dataclass(frozen=True)
 class _Turn:
-    """Draws of prior × a quadratic, of which the first are evaluated.
+    """Draws of prior × a quadratic, and ℓ with its gradients at the first.
 
     Attributes
     ----------
@@ -134,73 +151,98 @@ class _Turn:
     draws : ndarray, shape (S, P)
         Their u are the prior's.
     psi_h : ndarray, shape (S, p_h)
-    left : ndarray, shape (K,)
-        ℓ − Q at the first draws.
-    away, conditional : ndarray, shape (K, M, J) and (K, M)
-        M draws of u less the middle of their places given each h that is evaluated, and the
-        logarithms of their conditional densities.
+    exact : ndarray, shape (K,)
+        ℓ at the first draws.
     rhat : float
         R̂ of h.
     known, slopes : ndarray, shape (E, p_h) each
         ψ_h of all turns at which gradients of ℓ were evaluated, and these.
+    worth : float
+        Effective number of each draw by weights of ℓ over what earlier turns say of it.
     """
 
     quadratic: _Quadratic
     draws: Float = field(repr=False)
     psi_h: Float = field(repr=False)
-    left: Float = field(repr=False)
-    away: Float = field(repr=False)
-    conditional: Float = field(repr=False)
+    exact: Float = field(repr=False)
     rhat: float
     known: Float = field(repr=False)
     slopes: Float = field(repr=False)
+    worth: float
 
     @property
     def gap(self) -> float:
-        """Standard deviation of log importance weights."""
-        return float(np.std(self.left))
+        """Standard deviation of ℓ − Q."""
+        return float(np.std(self.exact - self.quadratic.value(self.psi_h[: len(self.exact)])))
+
+    def forecast(self, quadratic: _Quadratic, psi_h: Float) -> Float:
+        """S less a quadratic, (S, p_h) → (S,), up to a constant.
+
+        A polynomial is not to be trusted far out: it is no lower than the lowest ℓ − Q that was
+        found, and its highest exponentials are quantiles of a Pareto distribution.
+        """
+        polynomial, here = ThirdOrder.of(self.known, self.slopes), self.psi_h[: len(self.exact)]
+        level = np.mean(self.exact - polynomial.value(here))
+        lowest = np.min(self.exact - quadratic.value(here))
+        ahead = polynomial.value(psi_h) + level - quadratic.value(psi_h)
+        weights, _ = smoothed_weights(np.maximum(ahead, lowest))
+        return np.log(weights * len(weights))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Draws of h from prior × a wide quadratic; of those evaluated, draws of units given them.
+
+    Attributes
+    ----------
+    of_h : ndarray, shape (S, P − J)
+    psi_h : ndarray, shape (S, p_h)
+    thinned : ThinnedDraws
+    exact : ndarray, shape (K,)
+        ℓ of those evaluated, in the order of their evaluation.
+    away, conditional : ndarray, shape (K, M, J) and (K, M)
+        M draws of u less the middle of their places given each of these, and the logarithms of
+        their conditional densities.
+    """
+
+    of_h: Float = field(repr=False)
+    psi_h: Float = field(repr=False)
+    thinned: ThinnedDraws
+    exact: Float = field(repr=False)
+    away: Float = field(repr=False)
+    conditional: Float = field(repr=False)
 
     @property
     def weighted(self) -> WeightedDraws:
-        """The draws that are evaluated, with their weights."""
-        return WeightedDraws(self.psi_h[: len(self.left)], self.left)
+        """The draws of h that are evaluated, with their weights."""
+        made = self.thinned.order[: len(self.exact)]
+        return WeightedDraws(self.of_h[made], self.thinned.log_weights)
 
-    def needed(self, wanted: int) -> int:
-        """Number of draws that are worth so many, if further ones are like those evaluated."""
-        return math.ceil(wanted * len(self.left) / self.weighted.ess)
+    def evaluated(
+        self, posterior: IntegratedPosterior, quadratic: _Quadratic, count: int
+    ) -> _Sample:
+        """This sample with so many draws evaluated, and draws of units given them."""
+        more = self.psi_h[self.thinned.next(count)]
+        rng = np.random.default_rng([posterior.likelihood.seed, 137, len(self.exact)])
+        found = _given_each(posterior.likelihood, more, self.away.shape[1], rng)
+        before = self.exact, self.away, self.conditional
+        exact, away, conditional = map(np.concatenate, zip(before, found, strict=True))
+        thinned = self.thinned.with_evaluated(found[0] - quadratic.value(more))
+        return replace(self, thinned=thinned, exact=exact, away=away, conditional=conditional)
 
-    def evaluated(self, posterior: IntegratedPosterior, count: int) -> _Turn:
-        """This turn with so many draws evaluated, and draws of units given them."""
-        more = self.psi_h[len(self.left) : count]
-        rng = np.random.default_rng([posterior.likelihood.seed, 137, len(self.left)])
-        exact, *of_units = _given_each(posterior.likelihood, more, self.away.shape[1], rng)
-        found = exact - self.quadratic.value(more), *of_units
-        before = self.left, self.away, self.conditional
-        left, away, conditional = map(np.concatenate, zip(before, found, strict=True))
-        return replace(self, left=left, away=away, conditional=conditional)
+    def joined(self, more: _Sample) -> _Sample:
+        """This sample and one more from the same quadratic, evaluated to the same key."""
+        both = {
+            name: np.concatenate([getattr(self, name), getattr(more, name)])
+            for name in ("of_h", "psi_h", "exact", "away", "conditional")
+        }
+        return _Sample(thinned=self.thinned.joined(more.thinned), **both)
 
-    def with_slopes(self, posterior: IntegratedPosterior, count: int) -> _Turn:
-        """This turn with so many draws evaluated, gradients included."""
-        here = self.psi_h[:count]
-        found = [posterior.likelihood.log_marginal(one) for one in here]
-        return replace(
-            self,
-            left=np.array([value for value, _ in found]) - self.quadratic.value(here),
-            known=np.concatenate([self.known, here]),
-            slopes=np.concatenate([self.slopes, [slope for _, slope in found]]),
-        )
-
-    def joined(self, more: _Turn) -> _Turn:
-        """This turn, all of which is evaluated, and more draws from the same quadratic."""
-        return replace(
-            self,
-            draws=np.concatenate([self.draws, more.draws]),
-            psi_h=np.concatenate([self.psi_h, more.psi_h]),
-            left=np.concatenate([self.left, more.left]),
-            away=np.concatenate([self.away, more.away]),
-            conditional=np.concatenate([self.conditional, more.conditional]),
-            rhat=max(self.rhat, more.rhat),
-        )
+    def rows(self, posterior: IntegratedPosterior, which: NDArray[np.intp]) -> Float:
+        """Unconstrained draws (S, P) with these of the h that are evaluated, and one u."""
+        rows = np.tile(posterior.likelihood.point, (len(which), 1))
+        rows[:, ~posterior.inner] = self.weighted.points[which]
+        return rows
 
     def drawn(
         self, posterior: IntegratedPosterior, which: NDArray[np.intp], rng: np.random.Generator
@@ -215,13 +257,12 @@ class _Turn:
         away, conditional = self.away[which, known], self.conditional[which, known]
         for k in of_h[repeats > made]:
             again = (which == k) & (number >= made)
-            psi_h = self.psi_h[k][None]
+            psi_h = self.psi_h[self.thinned.order[k]][None]
             _, more, density = _given_each(posterior.likelihood, psi_h, int(again.sum()), rng)
             away[again], conditional[again] = more[0], density[0]
-        rows, exact = self.draws[which], self.left[which] + self.quadratic.value(self.psi_h[which])
-        middle = posterior.likelihood.point[posterior.inner]
-        log_q = posterior.likelihood.log_prior(rows) + exact + conditional
-        rows[:, posterior.inner] = middle + away
+        rows = self.rows(posterior, which)
+        log_q = posterior.likelihood.log_prior(rows) + self.exact[which] + conditional
+        rows[:, posterior.inner] += away
         return rows, log_q
 
 
@@ -236,54 +277,53 @@ class _Search:
     seed: int
     policy: Policy
 
-    def turn(
+    def draw(
         self,
         posterior: IntegratedPosterior,
         quadratic: _Quadratic,
-        before: _Turn | None,
-        count: int = 0,
-        units: int = 0,
-    ) -> _Turn:
-        """Draw from prior × quadratic, at least `count`, and evaluate some.
+        count: int,
+        near: Float | None,
+        number: int = 0,
+    ) -> tuple[Float, float]:
+        """Draw from prior × quadratic, at least so many, in random order: (S, P), and R̂ of h.
 
-        Evaluations make so many draws of the `units` given h, or tell gradients if there are none.
+        Draws `near` its mass give the metric. Calls with another `number` give other draws.
         """
         likelihood, chains = posterior.likelihood, max(2, self.nuts.chains)
         control = quadratic.control(likelihood.rows.param_names, likelihood.columns, likelihood.psi)
-        length = math.ceil(max(count, self.policy.reference_draws) / chains)
         nuts = NUTS(
             chains=chains,
             iter_warmup=self.policy.turn_warmup,
-            iter_sampling=length,
+            iter_sampling=math.ceil(count / chains),
             max_treedepth=min(self.policy.turn_depth + 1, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
-        near, drawn = (None, 0) if before is None else (before.draws, len(before.draws))
         inits = np.zeros((chains, self.full.n_params)) if near is None else near[-chains:]
-        found = RowFreeProgram(self.session, self.checked).sample(
-            control, nuts, start_seed(self.seed, self.full.n_obs + length + drawn), inits, near
-        )
+        seed = start_seed(self.seed, self.full.n_obs + number)
+        found = RowFreeProgram(self.session, self.checked).sample(control, nuts, seed, inits, near)
         rhat = worst_rhat({"h": found.unconstrained[:, :, ~posterior.inner]})
-        order = np.random.default_rng([self.seed, 131]).permutation(chains * length)
-        draws = found.unconstrained.reshape(len(order), -1)[order]
-        nowhere = np.empty((0, len(quadratic.centre)))
-        known = (nowhere, nowhere) if before is None else (before.known, before.slopes)
-        away = np.empty((0, units, int(posterior.inner.sum())))
-        made = _Turn(
-            quadratic,
-            draws,
-            posterior.psi_h(draws),
-            np.empty(0),
-            away,
-            np.empty((0, units)),
-            rhat,
-            *known,
-        )
-        if units:
-            made = made.evaluated(posterior, self.policy.looked_at)
+        draws = found.unconstrained.reshape(-1, self.full.n_params)
+        return np.random.default_rng([self.seed, 131]).permutation(draws), rhat
+
+    def turn(
+        self, posterior: IntegratedPosterior, quadratic: _Quadratic, before: _Turn | None
+    ) -> _Turn:
+        """Draw from prior × quadratic, and evaluate gradients of ℓ at some."""
+        near, count = None if before is None else before.draws, self.policy.reference_draws
+        known = 0 if before is None else len(before.known)
+        draws, rhat = self.draw(posterior, quadratic, count, near, known)
+        psi_h = posterior.psi_h(draws)
+        here = psi_h[: self.takes(quadratic)]
+        found = [posterior.likelihood.log_marginal(one) for one in here]
+        exact, slopes = np.array([value for value, _ in found]), np.array([s for _, s in found])
+        if before is None:
+            forecast = quadratic.value(here)
         else:
-            made = made.with_slopes(posterior, self.takes(quadratic))
-        _log.debug("R̂ %.3f of h, weights of %.2f nats", rhat, made.gap)
+            forecast = ThirdOrder.of(before.known, before.slopes).value(here)
+            here, slopes = np.vstack([before.known, here]), np.vstack([before.slopes, slopes])
+        worth = WeightedDraws(psi_h[: len(exact)], exact - forecast).ess / len(exact)
+        made = _Turn(quadratic, draws, psi_h, exact, rhat, here, slopes, worth)
+        _log.debug("R̂ %.3f of h, weights of %.2f nats, worth %.2f each", rhat, made.gap, worth)
         return made
 
     def takes(self, quadratic: _Quadratic) -> int:
@@ -343,13 +383,12 @@ def integrated_reference(
         posterior, quadratic = _at_highest(search, found)
         wanted = nuts.chains * nuts.draws // _SHARED
         turn = search.turn(posterior, quadratic, None)
-        while turn.needed(wanted) - wanted > search.takes(quadratic):
+        lacking, improved = wanted / turn.worth - wanted, True
+        while improved and lacking > search.takes(quadratic):
             mended = turn.quadratic.mended(turn.known, turn.slopes)
-            ahead = search.turn(posterior, mended, turn)
-            improved = ahead.gap <= policy.improvement * turn.gap
-            turn = min(turn, ahead, key=lambda one: one.gap)
-            if not improved:
-                break
+            before, turn = turn, search.turn(posterior, mended, turn)
+            known, lacking = lacking, wanted / turn.worth - wanted
+            improved = min(turn.gap / before.gap, lacking / known) <= policy.improvement
         if not (turn.gap <= policy.mendable and turn.rhat <= policy.chains_agree):
             raise ReferenceFitError(
                 f"prior times the quadratic of the likelihood without {posterior.name} leaves "
@@ -408,35 +447,51 @@ def _completed(
     As many h are evaluated as make them worth the number of draws that is `wanted`, or more where
     their Monte-Carlo errors would exceed what a certificate allows.
     """
-    inner, rng = posterior.inner, np.random.default_rng([search.seed, 137])
+    rng = np.random.default_rng([search.seed, 137])
     count = search.nuts.chains * search.nuts.draws
-    # The first weights may be more even than all are, and an h may stand for more than the mean.
-    needed = min(turn.needed(wanted), _MOST * wanted // 2)
-    units = math.ceil(2 * count / needed)
-    turn = search.turn(posterior, turn.quadratic, turn, 2 * needed, units)
+    posterior = posterior.refined(turn.quadratic.centre)
+    quadratic = turn.quadratic.widened(turn.psi_h.mean(axis=0))
+    # An h may stand for more than the mean.
+    units = math.ceil(2 * count / wanted)
+
+    def drawn(so_many: int, number: int) -> _Sample:
+        draws, _ = search.draw(posterior, quadratic, so_many, turn.draws, number)
+        psi_h = posterior.psi_h(draws)
+        forecast = turn.forecast(quadratic, psi_h)
+        of_units = np.empty((0, units, int(posterior.inner.sum()))), np.empty((0, units))
+        thinned = ThinnedDraws.of(forecast, np.random.default_rng([search.seed, 139, number]))
+        return _Sample(draws[:, ~posterior.inner], psi_h, thinned, np.empty(0), *of_units)
+
+    sample = drawn(_MOST * wanted, 1).evaluated(posterior, quadratic, wanted)
     while True:
-        weighted = turn.weighted
+        weighted, made = sample.weighted, len(sample.exact)
         if weighted.ess >= wanted:
-            longer = search.longer(posterior, turn.draws[weighted.resample(count, rng)])
+            which = weighted.resample(count, rng)
+            longer = search.longer(posterior, sample.rows(posterior, which))
             if longer == 1 or wanted == count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
-        needed = turn.needed(wanted)
+        needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
         if needed > _MOST * wanted:
             break
-        if len(turn.left) == len(turn.draws):
-            more = max(needed - len(turn.left), 1)
-            turn = turn.joined(search.turn(posterior, turn.quadratic, turn, more, units))
-        else:
-            turn = turn.evaluated(posterior, max(needed, len(turn.left) + 1))
-    _log.debug("h: ESS %.0f of %d, k̂ %.2f", weighted.ess, len(turn.left), weighted.khat)
+        # Where draws are worth twice what is wanted, few are evaluated for certain.
+        lacking = math.ceil(2 * wanted / sample.thinned.forecast_share) - len(sample.of_h)
+        if min(lacking, _MOST**2 * wanted - len(sample.of_h)) > 0:
+            more = drawn(min(lacking, _MOST * wanted), 1 + len(sample.of_h))
+            below = more.thinned.below(sample.thinned.threshold)
+            sample = sample.joined(more.evaluated(posterior, quadratic, below))
+            continue
+        sample = sample.evaluated(posterior, quadratic, needed)
+    _log.debug(
+        "h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), weighted.khat
+    )
     if not (weighted.khat <= KHAT_USABLE and weighted.ess >= wanted):
         raise ReferenceFitError(
-            f"importance weights of {int(np.sum(~inner))} parameters have k̂ {weighted.khat:.2f} "
-            f"and an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and "
-            f"at least {wanted}"
+            f"importance weights of {weighted.points.shape[1]} parameters have k̂ "
+            f"{weighted.khat:.2f} and an effective number of {weighted.ess:.0f}, expected at most "
+            f"{KHAT_USABLE:g} and at least {wanted}"
         )
-    return turn.drawn(posterior, weighted.resample(count, rng), rng)
+    return sample.drawn(posterior, weighted.resample(count, rng), rng)
 
 
 def _reference(search: _Search, rows: Float, evaluated: NDArray[np.bool_]) -> Reference:
@@ -480,9 +535,10 @@ def _at_highest(
 
     ends = [climbed(posterior, start) for start in (ridge.centre, *psi_h[: policy.climbs])]
     best, top, _ = max(ends, key=lambda end: end[2])
-    ends.append(climbed(posterior, _mirrored(best.likelihood, top, ridge)))
+    mirrored = _mirrored(best.likelihood, top, ridge, policy.mode_height)
+    if mirrored is not None:
+        ends.append(climbed(posterior, mirrored))
     here, top, highest = max(ends, key=lambda end: end[2])
-    here = here.refined(top)
     quadratic = _expanded(here, top, _SMALL * ridge.width)
     away = np.stack([end for _, end, _ in ends]) - top
     expected = 0.5 * np.sum((away / ridge.width) ** 2, axis=1) - quadratic.value(top + away)
@@ -492,20 +548,24 @@ def _at_highest(
     return here, quadratic
 
 
-def _mirrored(likelihood: IntegratedLikelihood, top: Float, ridge: _Ridge) -> Float:
+def _mirrored(
+    likelihood: IntegratedLikelihood, top: Float, ridge: _Ridge, lower: float
+) -> Float | None:
     """ψ_h where the likelihood is highest if every u is on the other side of their mean.
 
     Where slopes have no sign, that is a mode as high: no random start finds all signs at once.
+    None if the likelihood of the u there is lower than that of the u at `top`, by so many nats.
     """
     middle = likelihood.point[likelihood.units.inner]
-    mean = middle + likelihood.moments(likelihood.given(top))[0]
-    away = 2.0 * mean.mean() - mean - middle
+    mean = likelihood.moments(likelihood.given(top))[0]
+    away = 2.0 * np.mean(middle + mean) - 2.0 * middle - mean
 
-    def density(psi_h: Float) -> tuple[float, Float]:
-        value, slope = likelihood.at(psi_h, away[None])
+    def density(psi_h: Float, of_units: Float = away) -> tuple[float, Float]:
+        value, slope = likelihood.at(psi_h, of_units[None])
         return float(value[0]), slope[0, likelihood.columns]
 
-    return ridge.climb(density, ridge.centre).theta
+    found = ridge.climb(density, ridge.centre)
+    return found.theta if density(found.theta)[0] >= density(top, mean)[0] - lower else None
 
 
 def _expanded(posterior: IntegratedPosterior, psi_h: Float, step: Float) -> _Quadratic:

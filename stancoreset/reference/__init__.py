@@ -37,6 +37,8 @@ from stancoreset.reference.methods import METHODS, ReferenceName, check_referenc
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.small_copy import small_size
 from stancoreset.reference.summits import in_dimensions, start_seed
+from stancoreset.reference.thinned import ThinnedDraws
+from stancoreset.reference.third_order import ThirdOrder
 
 __all__ = [
     "INTEGRATED",
@@ -51,6 +53,8 @@ __all__ = [
     "PriorTimesQuadratic",
     "Reference",
     "ReferenceName",
+    "ThinnedDraws",
+    "ThirdOrder",
     "WeightedDraws",
     "ascend",
     "ascend_bound",

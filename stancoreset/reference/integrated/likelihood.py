@@ -155,7 +155,7 @@ class IntegratedLikelihood:
             cell[k] = np.clip((below <= one).sum(axis=0) - 1, 0, len(mass) - 1)
         unit = np.arange(uniform.shape[1])
         bend, flat = safe[cell, unit], flat[cell, unit]
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rest = (wanted - below[cell, unit]) / density[cell, unit]
             share = np.where(flat, rest, np.log1p(rest * bend) / bend)
         share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
