@@ -300,7 +300,8 @@ class _Search:
         )
         inits = np.zeros((chains, self.full.n_params)) if near is None else near[-chains:]
         seed = start_seed(self.seed, self.full.n_obs + number)
-        found = RowFreeProgram(self.session, self.checked).sample(control, nuts, seed, inits, near)
+        program = RowFreeProgram(self.session, self.checked)
+        found = program.sample(control, nuts, seed, inits, near, dense=False)
         rhat = worst_rhat({"h": found.unconstrained[:, :, ~posterior.inner]})
         draws = found.unconstrained.reshape(-1, self.full.n_params)
         return np.random.default_rng([self.seed, 131]).permutation(draws), rhat
@@ -383,12 +384,11 @@ def integrated_reference(
         posterior, quadratic = _at_highest(search, found)
         wanted = nuts.chains * nuts.draws // _SHARED
         turn = search.turn(posterior, quadratic, None)
-        lacking, improved = wanted / turn.worth - wanted, True
-        while improved and lacking > search.takes(quadratic):
+        for _ in range(policy.turns - 1):
+            if wanted / turn.worth - wanted <= search.takes(turn.quadratic):
+                break
             mended = turn.quadratic.mended(turn.known, turn.slopes)
-            before, turn = turn, search.turn(posterior, mended, turn)
-            known, lacking = lacking, wanted / turn.worth - wanted
-            improved = min(turn.gap / before.gap, lacking / known) <= policy.improvement
+            turn = search.turn(posterior, mended, turn)
         if not (turn.gap <= policy.mendable and turn.rhat <= policy.chains_agree):
             raise ReferenceFitError(
                 f"prior times the quadratic of the likelihood without {posterior.name} leaves "

@@ -13,13 +13,14 @@ from stancoreset.engines import NUTS
 from stancoreset.errors import NoCoresetError, ReferenceFitError
 from stancoreset.fit.integrating import (
     _Quadratic,
-    _Turn,
+    _Sample,
     integrated_draws,
     integrated_reference,
 )
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior import arviz
 from stancoreset.program import integrated_posterior
+from stancoreset.reference import ThinnedDraws
 
 PERSONS, ITEMS = 1_200, 6
 CODE = """
@@ -189,12 +190,14 @@ def test_draws_have_the_density_from_which_they_are_drawn(answers):
             count = psi_h.shape[1]
             quadratic = _Quadratic(np.zeros(count), np.ones(count), np.eye(count))
             units = np.empty((0, 2, PERSONS)), np.empty((0, 2))
-            known = np.empty((0, count)), np.empty((0, count))
-            turn = _Turn(quadratic, h, psi_h, np.empty(0), *units, 1.0, *known)
-            turn = turn.evaluated(posterior, 3)
-            draws, log_q = turn.drawn(posterior, np.array([0, 0, 0, 0, 1, 2, 2]), rng)
+            thinned = ThinnedDraws.of(np.array([0.3, -0.2, 0.1]), rng)
+            sample = _Sample(h[:, ~posterior.inner], psi_h, thinned, np.empty(0), *units)
+            sample = sample.evaluated(posterior, quadratic, 2).evaluated(posterior, quadratic, 3)
+            draws, log_q = sample.drawn(posterior, np.array([0, 0, 0, 0, 1, 2, 2]), rng)
             expected = posterior.log_density(draws)
     assert len(np.unique(draws[:, posterior.inner], axis=0)) == 7
+    of_h = h[thinned.order[[0, 0, 0, 0, 1, 2, 2]]][:, ~posterior.inner]
+    np.testing.assert_array_equal(draws[:, ~posterior.inner], of_h)
     np.testing.assert_allclose(log_q - log_q[0], expected - expected[0], atol=1e-6)
 
 
@@ -207,6 +210,43 @@ def test_mirrored_slopes_are_several_modes(answers):
         full = session.full_data(checked)
         with pytest.raises(ReferenceFitError, match="without ability has several modes"):
             integrated_reference(session, checked, full, 100, 1, DEFAULT, NUTS())
+
+
+def test_a_wide_quadratic_leaves_draws_a_share_of_their_worth():
+    rng = np.random.default_rng(4)
+    root = rng.standard_normal((12, 12))
+    curvature, centre = root @ root.T + np.eye(12), rng.standard_normal(12)
+    quadratic = _Quadratic.of(centre, np.zeros(12), curvature)
+    wide = quadratic.widened(centre, share=0.4)
+    draws = rng.multivariate_normal(centre, np.linalg.inv(wide.curvature), 40_000)
+    log_w = quadratic.value(draws) - wide.value(draws)
+    w = np.exp(log_w - logsumexp(log_w))
+    assert 1 / np.sum(w**2) / len(w) == pytest.approx(0.4, abs=0.02)
+    elsewhere = rng.standard_normal(12)
+    step = 1e-6 * np.eye(12)
+    slopes = [q.value(elsewhere + step) - q.value(elsewhere - step) for q in (quadratic, wide)]
+    moved = quadratic.widened(elsewhere)
+    slopes.append(moved.value(elsewhere + step) - moved.value(elsewhere - step))
+    np.testing.assert_allclose(slopes[2], slopes[0], rtol=1e-5)
+    assert not np.allclose(slopes[1], slopes[0], rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.fit
+def test_posteriors_with_heavier_tails_than_a_quadratics_are_drawn():
+    """Of 15 slopes and places, each pair a ridge: 3,980 even draws were worth 248 of them."""
+    rng = np.random.default_rng(1)
+    persons, items = 800, 15
+    slope, place = np.exp(0.5 * rng.normal(size=items)), rng.normal(size=items)
+    ability = rng.normal(size=persons)
+    person, item = (a.ravel() for a in np.indices((persons, items)))
+    y = rng.binomial(1, expit(slope[item] * (ability[person] - place[item])))
+    data = {"N": y.size, "P": persons, "I": items, "person": person + 1, "item": item + 1, "y": y}
+    code = CODE.replace("lognormal(0, 0.3)", "lognormal(0, 0.5)")
+    with sc.CoresetModel(stan_code=code, obs="N") as model:
+        fit = model.fit(data, seed=reseeded(1))
+    assert str(fit.way) == "integrals → no rows → independent draws → weights"
+    assert fit.certificate.verdict == "certified"
 
 
 def test_chains_hold_the_draws_of_the_reference_in_their_order():
