@@ -230,6 +230,11 @@ class _Sample:
         thinned = self.thinned.with_evaluated(found[0] - quadratic.value(more))
         return replace(self, thinned=thinned, exact=exact, away=away, conditional=conditional)
 
+    def with_fewer(self, units: int) -> _Sample:
+        """This sample with so many draws of units, or fewer, given each h."""
+        away, conditional = self.away[:, :units].copy(), self.conditional[:, :units].copy()
+        return replace(self, away=away, conditional=conditional)
+
     def joined(self, more: _Sample) -> _Sample:
         """This sample and one more from the same quadratic, evaluated to the same key."""
         both = {
@@ -442,25 +447,33 @@ def _completed(
 ) -> tuple[Float, Float]:
     """Draws (S, P) of the posterior, and their log densities (S,).
 
-    h is drawn by the weights of prior × quadratic's draws, u given h.
+    h is drawn by the weights of draws from prior × a wide quadratic, u given h.
 
     As many h are evaluated as make them worth the number of draws that is `wanted`, or more where
     their Monte-Carlo errors would exceed what a certificate allows.
     """
-    rng = np.random.default_rng([search.seed, 137])
-    count = search.nuts.chains * search.nuts.draws
+    rng, at_once = np.random.default_rng([search.seed, 137]), search.policy.values_in_memory
+    count, of_units = search.nuts.chains * search.nuts.draws, int(posterior.inner.sum())
     posterior = posterior.refined(turn.quadratic.centre)
     quadratic = turn.quadratic.widened(turn.psi_h.mean(axis=0))
-    # An h may stand for more than the mean.
-    units = math.ceil(2 * count / wanted)
+
+    def units() -> int:
+        """Draws of units given each h, of which some stand for more than the mean."""
+        return min(math.ceil(2 * count / wanted), at_once // (2 * wanted * of_units))
 
     def drawn(so_many: int, number: int) -> _Sample:
-        draws, _ = search.draw(posterior, quadratic, so_many, turn.draws, number)
-        psi_h = posterior.psi_h(draws)
+        of_h: list[Float] = []
+        seen: list[Float] = []
+        while (made := sum(len(one) for one in of_h)) < so_many:
+            some = min(so_many - made, at_once // search.full.n_params)
+            draws, _ = search.draw(posterior, quadratic, some, turn.draws, number + made)
+            of_h.append(draws[:, ~posterior.inner])
+            seen.append(posterior.psi_h(draws))
+        psi_h = np.concatenate(seen)
         forecast = turn.forecast(quadratic, psi_h)
-        of_units = np.empty((0, units, int(posterior.inner.sum()))), np.empty((0, units))
+        nothing = np.empty(0), np.empty((0, units(), of_units)), np.empty((0, units()))
         thinned = ThinnedDraws.of(forecast, np.random.default_rng([search.seed, 139, number]))
-        return _Sample(draws[:, ~posterior.inner], psi_h, thinned, np.empty(0), *of_units)
+        return _Sample(np.concatenate(of_h), psi_h, thinned, *nothing)
 
     sample = drawn(_MOST * wanted, 1).evaluated(posterior, quadratic, wanted)
     while True:
@@ -471,12 +484,14 @@ def _completed(
             if longer == 1 or wanted == count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
+            sample = sample.with_fewer(units())
         needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
         if needed > _MOST * wanted:
             break
         # Where draws are worth twice what is wanted, few are evaluated for certain.
-        lacking = math.ceil(2 * wanted / sample.thinned.forecast_share) - len(sample.of_h)
-        if min(lacking, _MOST**2 * wanted - len(sample.of_h)) > 0:
+        useful = math.ceil(min(2 / sample.thinned.forecast_share, _MOST**2) * wanted)
+        lacking = max(useful, needed) - len(sample.of_h)
+        if lacking > 0:
             more = drawn(min(lacking, _MOST * wanted), 1 + len(sample.of_h))
             below = more.thinned.below(sample.thinned.threshold)
             sample = sample.joined(more.evaluated(posterior, quadratic, below))
@@ -485,7 +500,9 @@ def _completed(
     _log.debug(
         "h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), weighted.khat
     )
-    if not (weighted.khat <= KHAT_USABLE and weighted.ess >= wanted):
+    # k̂ does not depend on the weights' scale: of even ones it is that of the few with p = 1.
+    trusted = weighted.khat <= KHAT_USABLE or weighted.ess >= search.policy.goal_efficiency * made
+    if not (trusted and weighted.ess >= wanted):
         raise ReferenceFitError(
             f"importance weights of {weighted.points.shape[1]} parameters have k̂ "
             f"{weighted.khat:.2f} and an effective number of {weighted.ess:.0f}, expected at most "
