@@ -135,10 +135,13 @@ class _Ridge:
 
         def held(psi_h: Float) -> tuple[float, Float]:
             value, slope = density(psi_h)
-            away = (psi_h - self.centre) / self.width
-            return value - 0.5 * float(away @ away), slope - away / self.width
+            return value - self.below(psi_h), slope - (psi_h - self.centre) / self.width**2
 
         return climb(held, start, slope=_SLOPE, max_iter=_STEPS)
+
+    def below(self, psi_h: Float) -> float:
+        """How much lower the Gaussian is than at its centre, in nats."""
+        return 0.5 * float(np.sum(((psi_h - self.centre) / self.width) ** 2))
 
 
 @dataclass(frozen=True)
@@ -322,12 +325,21 @@ class _Search:
         here = psi_h[: self.takes(quadratic)]
         found = [posterior.likelihood.log_marginal(one) for one in here]
         exact, slopes = np.array([value for value, _ in found]), np.array([s for _, s in found])
+        finite = np.isfinite(exact) & np.isfinite(slopes).all(axis=1)
+        if finite.sum() < 0.5 * len(finite):
+            raise ReferenceFitError(
+                f"the likelihood without {posterior.name} has no gradient at {np.sum(~finite)} of "
+                f"{len(finite)} draws of prior times its quadratic"
+            )
+        exact[~finite] = -np.inf
         if before is None:
             forecast = quadratic.value(here)
         else:
             forecast = ThirdOrder.of(before.known, before.slopes).value(here)
+        worth = WeightedDraws(here, exact - forecast).ess / len(exact)
+        here, slopes = here[finite], slopes[finite]
+        if before is not None:
             here, slopes = np.vstack([before.known, here]), np.vstack([before.slopes, slopes])
-        worth = WeightedDraws(psi_h[: len(exact)], exact - forecast).ess / len(exact)
         made = _Turn(quadratic, draws, psi_h, exact, rhat, here, slopes, worth)
         _log.debug("R̂ %.3f of h, weights of %.2f nats, worth %.2f each", rhat, made.gap, worth)
         return made
@@ -387,7 +399,7 @@ def integrated_reference(
     search = _Search(session, checked, full, nuts, seed, policy)
     with integrated_posterior(session, checked, seed) as found:
         posterior, quadratic = _at_highest(search, found)
-        wanted = nuts.chains * nuts.draws // _SHARED
+        wanted = max(nuts.chains * nuts.draws // _SHARED, policy.looked_at)
         turn = search.turn(posterior, quadratic, None)
         for _ in range(policy.turns - 1):
             if wanted / turn.worth - wanted <= search.takes(turn.quadratic):
@@ -481,7 +493,7 @@ def _completed(
         if weighted.ess >= wanted:
             which = weighted.resample(count, rng)
             longer = search.longer(posterior, sample.rows(posterior, which))
-            if longer == 1 or wanted == count:  # so many draws cannot be worth more
+            if longer == 1 or wanted >= count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
             sample = sample.with_fewer(units())
@@ -548,7 +560,10 @@ def _at_highest(
             top, here = found.theta, here.around(found.theta)
             if found.evaluations <= 3:  # the places were right already
                 break
-        return here, top, found.value
+        # A climb may follow errors of integrals: ends are compared without them.
+        fine = here.refined(top).likelihood
+        value = fine.given(top).log_marginal if fine.resolved else -np.inf
+        return here, top, value - ridge.below(top)
 
     ends = [climbed(posterior, start) for start in (ridge.centre, *psi_h[: policy.climbs])]
     best, top, _ = max(ends, key=lambda end: end[2])
@@ -556,6 +571,10 @@ def _at_highest(
     if mirrored is not None:
         ends.append(climbed(posterior, mirrored))
     here, top, highest = max(ends, key=lambda end: end[2])
+    if not np.isfinite(highest):
+        raise ReferenceFitError(
+            f"integrals over {posterior.name} are not resolved at the end of any climb"
+        )
     quadratic = _expanded(here, top, _SMALL * ridge.width)
     away = np.stack([end for _, end, _ in ends]) - top
     expected = 0.5 * np.sum((away / ridge.width) ** 2, axis=1) - quadratic.value(top + away)

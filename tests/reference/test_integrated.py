@@ -235,3 +235,24 @@ def nothing_is_integrated_out(code, data, folder, seeds=range(5)):
         ):
             pass
     return True
+
+
+def test_integrals_that_places_do_not_resolve_are_known(answers, tmp_path):
+    """Of slopes too steep for its places ℓ may be more than zero: a probability above one."""
+    session = session_of(TEST, tmp_path)
+    rng = np.random.default_rng(4)
+    h = np.concatenate([0.3 * rng.standard_normal(ITEMS), rng.standard_normal(ITEMS)])
+    with integrated_posterior(session, session.read(answers), 1) as posterior:
+        points = np.zeros((40, PERSONS + 2 * ITEMS))
+        points[:, PERSONS:] = h
+        points[1:, PERSONS:] += rng.normal(0, 6, (39, 2 * ITEMS))
+        near, *steep = posterior.psi_h(points)
+        here = posterior.around(near)
+        constant = by_quadrature(answers, h) - here.likelihood.given(near).log_marginal
+        found = [constant + here.likelihood.given(one).log_marginal for one in steep]
+        fine = [posterior.around(one).refined(one).likelihood for one in steep]
+        values = [constant + f.given(one).log_marginal for f, one in zip(fine, steep, strict=True)]
+        assert here.refined(near).likelihood.resolved
+    assert max(found) > 100
+    resolved = np.array([one.resolved for one in fine])
+    assert np.all(np.array(values)[resolved] < 0)

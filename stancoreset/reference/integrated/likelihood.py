@@ -183,6 +183,14 @@ class IntegratedLikelihood:
         psi[self.columns] = psi_h
         return replace(self, point=point, psi=psi, sd=sd)
 
+    @property
+    def resolved(self) -> bool:
+        """Whether a refined likelihood has fewer places than the most that are tried.
+
+        With places too few for steep slopes, ℓ may be wrong by any number.
+        """
+        return self.nodes < _MOST_NODES
+
     def refined(self, psi_h: Float, error: float = 0.01) -> IntegratedLikelihood:
         """This likelihood with as many places, as far out, as make ℓ exact but for an error.
 
