@@ -11,10 +11,10 @@ The program's density without rows contains π(h) exactly. Where the weights of 
 quadratic becomes the one whose gradients are nearest to those of ℓ at the draws, which are those of
 prior × quadratic, and h is drawn again.
 
-A draw of prior × Q costs little, ℓ a dozen passes over all rows. The gradients also tell a
-polynomial S of third order (`ThirdOrder`), whose weights exp(S − Q) say which draws are evaluated
-(`ThinnedDraws`). The last Q is wider than the posterior: tails that it lacks would leave a few
-draws with most of the weight, and draws too many cost nothing.
+A draw of prior × Q costs little, an evaluation of ℓ a dozen passes over all rows. The gradients
+also determine a polynomial S of third order (`ThirdOrder`), and its weights exp(S − Q) say at which
+draws ℓ is evaluated (`ThinnedDraws`). The last Q is wider than the posterior: if Q had lighter
+tails, a few draws would have most of the weight, while superfluous draws cost little.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ _SLOPE, _STEPS = 1.0, 50
 _SMALL = 0.001
 # Draws of the posterior for each that h is worth at least.
 _SHARED = 4
-# Draws of h that are made at most, for each effective one that is wanted.
+# Draws of h that are made, and evaluated at most, for each effective one that is wanted.
 _MOST = 6
 
 
@@ -178,16 +179,22 @@ class _Turn:
         """Standard deviation of ℓ − Q."""
         return float(np.std(self.exact - self.quadratic.value(self.psi_h[: len(self.exact)])))
 
+    @cached_property
+    def polynomial(self) -> ThirdOrder:
+        """S, from all gradients."""
+        return ThirdOrder.of(self.known, self.slopes)
+
     def forecast(self, quadratic: _Quadratic, psi_h: Float) -> Float:
         """S less a quadratic, (S, p_h) → (S,), up to a constant.
 
-        A polynomial is not to be trusted far out: it is no lower than the lowest ℓ − Q that was
-        found, and its highest exponentials are quantiles of a Pareto distribution.
+        A polynomial may be far from ℓ at draws far from those with gradients. So the forecast is no
+        lower than the lowest ℓ − Q of these, and the highest values of its exponential are replaced
+        by quantiles of a Pareto distribution.
         """
-        polynomial, here = ThirdOrder.of(self.known, self.slopes), self.psi_h[: len(self.exact)]
-        level = np.mean(self.exact - polynomial.value(here))
+        here = self.psi_h[: len(self.exact)]
+        level = np.mean(self.exact - self.polynomial.value(here))
         lowest = np.min(self.exact - quadratic.value(here))
-        ahead = polynomial.value(psi_h) + level - quadratic.value(psi_h)
+        ahead = self.polynomial.value(psi_h) + level - quadratic.value(psi_h)
         weights, _ = smoothed_weights(np.maximum(ahead, lowest))
         return np.log(weights * len(weights))
 
@@ -326,18 +333,13 @@ class _Search:
         found = [posterior.likelihood.log_marginal(one) for one in here]
         exact, slopes = np.array([value for value, _ in found]), np.array([s for _, s in found])
         finite = np.isfinite(exact) & np.isfinite(slopes).all(axis=1)
-        if finite.sum() < 0.5 * len(finite):
+        if not finite.all():
             raise ReferenceFitError(
                 f"the likelihood without {posterior.name} has no gradient at {np.sum(~finite)} of "
                 f"{len(finite)} draws of prior times its quadratic"
             )
-        exact[~finite] = -np.inf
-        if before is None:
-            forecast = quadratic.value(here)
-        else:
-            forecast = ThirdOrder.of(before.known, before.slopes).value(here)
-        worth = WeightedDraws(here, exact - forecast).ess / len(exact)
-        here, slopes = here[finite], slopes[finite]
+        forecast = quadratic if before is None else before.polynomial
+        worth = WeightedDraws(here, exact - forecast.value(here)).ess / len(exact)
         if before is not None:
             here, slopes = np.vstack([before.known, here]), np.vstack([before.slopes, slopes])
         made = _Turn(quadratic, draws, psi_h, exact, rhat, here, slopes, worth)
@@ -500,25 +502,20 @@ def _completed(
         needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
         if needed > _MOST * wanted:
             break
-        # Where draws are worth twice what is wanted, few are evaluated for certain.
-        useful = math.ceil(min(2 / sample.thinned.forecast_share, _MOST**2) * wanted)
-        lacking = max(useful, needed) - len(sample.of_h)
+        lacking = _MOST * wanted - len(sample.of_h)
         if lacking > 0:
-            more = drawn(min(lacking, _MOST * wanted), 1 + len(sample.of_h))
+            more = drawn(lacking, 1 + len(sample.of_h))
             below = more.thinned.below(sample.thinned.threshold)
             sample = sample.joined(more.evaluated(posterior, quadratic, below))
-            continue
-        sample = sample.evaluated(posterior, quadratic, needed)
-    _log.debug(
-        "h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), weighted.khat
-    )
-    # k̂ does not depend on the weights' scale: of even ones it is that of the few with p = 1.
-    trusted = weighted.khat <= KHAT_USABLE or weighted.ess >= search.policy.goal_efficiency * made
-    if not (trusted and weighted.ess >= wanted):
+        else:
+            sample = sample.evaluated(posterior, quadratic, needed)
+    khat = sample.thinned.khat
+    _log.debug("h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), khat)
+    if not (khat <= KHAT_USABLE and weighted.ess >= wanted):
         raise ReferenceFitError(
-            f"importance weights of {weighted.points.shape[1]} parameters have k̂ "
-            f"{weighted.khat:.2f} and an effective number of {weighted.ess:.0f}, expected at most "
-            f"{KHAT_USABLE:g} and at least {wanted}"
+            f"importance weights of {weighted.points.shape[1]} parameters have k̂ {khat:.2f} and "
+            f"an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and at "
+            f"least {wanted}"
         )
     return sample.drawn(posterior, weighted.resample(count, rng), rng)
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from stancoreset.engines import Float
+from stancoreset.posterior import smoothed_weights
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,15 @@ class ThinnedDraws:
         return self.left - np.minimum(0.0, self.threshold + self.forecast[made])
 
     @property
-    def forecast_share(self) -> float:
-        """What a draw is worth by weights of the forecasts, as a share of an independent one."""
-        two = logsumexp(2 * self.forecast)
-        return math.exp(2 * logsumexp(self.forecast) - two) / len(self.forecast)
+    def khat(self) -> float:
+        """Pareto k̂ of p / q at all draws, by the forecasts where p is not evaluated.
+
+        Draws with the largest ratios, to which k̂ belongs, are evaluated first.
+        """
+        made = self.order[: len(self.left)]
+        log_ratio = self.forecast + np.mean(self.left - self.forecast[made])
+        log_ratio[made] = self.left
+        return smoothed_weights(log_ratio)[1]
 
     def next(self, count: int) -> NDArray[np.intp]:
         """Numbers of the draws that are to be evaluated, so that `count` are."""

@@ -234,7 +234,7 @@ def test_a_wide_quadratic_leaves_draws_a_share_of_their_worth():
 @pytest.mark.slow
 @pytest.mark.fit
 def test_posteriors_with_heavier_tails_than_a_quadratics_are_drawn():
-    """Of 15 slopes and places, each pair a ridge: 3,980 even draws were worth 248 of them."""
+    """Slope and place of each item form a ridge, along which a quadratic has lighter tails."""
     rng = np.random.default_rng(1)
     persons, items = 800, 15
     slope, place = np.exp(0.5 * rng.normal(size=items)), rng.normal(size=items)

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from stancoreset.posterior.arviz import psislw
 from stancoreset.reference import ThinnedDraws, ThirdOrder
 
 
@@ -114,3 +115,15 @@ def test_weights_of_all_draws_are_those_of_the_proposal():
     made = ThinnedDraws.of(forecast, rng)
     made = made.with_evaluated(left[made.next(50)])
     np.testing.assert_array_equal(made.log_weights, left[made.order])
+
+
+def test_khat_is_that_of_the_proposal_and_not_of_the_thinned_weights():
+    """Of a normal target with precision c², and a proposal with one, ratios have k = 1 − c²."""
+    rng = np.random.default_rng(8)
+    draws = rng.standard_normal(4_000)
+    for wide, low, high in ((0.3, 0.6, np.inf), (1.3, -np.inf, 0.4)):
+        log_ratio = -0.5 * draws**2 * wide**2 + 0.5 * draws**2
+        made = ThinnedDraws.of(log_ratio + 0.1 * np.sin(5 * draws), rng)
+        made = made.with_evaluated(log_ratio[made.next(1_000)])
+        assert made.khat == pytest.approx(psislw(log_ratio)[1], abs=0.15)
+        assert low < made.khat < high
