@@ -36,6 +36,7 @@ __all__ = [
     "check_seed",
     "check_text",
     "check_whole",
+    "coreset_of",
     "explain_absence",
     "group",
     "is_number",
@@ -216,6 +217,16 @@ def understood(
         raise
     except Exception as odd:  # any error of a foreign object
         raise error(f"{name} is {shown(value)}, expected {expected}") from odd
+
+
+def coreset_of(value: Any) -> Any:
+    """The coreset of a fit, or the value itself, which has none; a fit without one says why."""
+    try:
+        return value.coreset
+    except StancoresetError:  # an AttributeError too
+        raise
+    except AttributeError:
+        return value
 
 
 def check_path(name: str, value: Any) -> Path:

@@ -76,7 +76,7 @@ class ModeAtInfinityError(ReferenceFitError):
 
 
 class NoCoresetError(StancoresetError, AttributeError):
-    """A fit has no coreset, because its draws are those of a Gaussian."""
+    """A fit has no coreset: its draws are those of a Gaussian, or of the posterior itself."""
 
 
 class SolverError(StancoresetError, ValueError):

@@ -129,7 +129,7 @@ class CoresetFit:
         Raises
         ------
         NoCoresetError
-            If the fit has none, because its draws are those of a Gaussian.
+            If the fit has none, because its draws are those of a Gaussian or of the posterior.
         """
         if self.selected is None:
             why = 'method="gaussian" selects no rows; fit without this method to get one'

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stancoreset.checks import understood
+from stancoreset.checks import coreset_of, understood
 from stancoreset.engines import Float
 from stancoreset.errors import OptionError
 from stancoreset.selection.control_variates import ControlVariate, sum_of_controls
@@ -59,7 +59,7 @@ def merge(coresets: Sequence[Coreset | _Fit]) -> Coreset:
         )
     with understood("coresets", coresets, "a list of Coreset to merge"):
         given: list[Any] = list(coresets)
-        found: list[Coreset] = [getattr(part, "coreset", part) for part in given]
+        found: list[Coreset] = [coreset_of(part) for part in given]
     _require_alike(found)
     return _joined(found)
 

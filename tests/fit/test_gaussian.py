@@ -53,6 +53,9 @@ def test_a_fit_without_rows_says_that_it_has_none(fit):
     with pytest.raises(NoCoresetError, match='method="gaussian" selects no rows') as caught:
         _ = fit.coreset.size
     assert isinstance(caught.value, StancoresetError)
+    for use in (sc.plots.plot_weights, sc.plots.plot_path, lambda one: sc.merge([one])):
+        with pytest.raises(NoCoresetError, match='method="gaussian" selects no rows'):
+            use(fit)
     assert not hasattr(fit, "coreset")
     assert fit.selected is None
     assert fit.data is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.checks import as_numbers, understood
+from stancoreset.checks import as_numbers, coreset_of, understood
 from stancoreset.errors import DataError
 from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS
 from stancoreset.posterior.digits import percent
@@ -78,7 +78,7 @@ def plot_weights(
     '2 of 10 rows\\nΣw = 10'
     """
     with understood("coreset", coreset, "a coreset, or a fit that has one"):
-        coreset = getattr(coreset, "coreset", coreset)
+        coreset = coreset_of(coreset)
         rows, weights = np.asarray(coreset.indices), np.asarray(coreset.weights, dtype=float)
     with understood("columns", columns, "a pair of columns"):
         _, _ = columns
@@ -306,7 +306,7 @@ def plot_path(trace_or_results: Any, ax: Axes | None = None) -> Axes:
     >>> [line.get_label() for line in ax.lines]
     ['pursuit', 'uniform']
     """
-    trace_or_results = getattr(trace_or_results, "coreset", trace_or_results)
+    trace_or_results = coreset_of(trace_or_results)
     named = trace_or_results if isinstance(trace_or_results, Mapping) else {"": trace_or_results}
     check_axes(ax)
     with understood(
@@ -377,7 +377,7 @@ def _curves(source: Any) -> list[tuple[str, Float | None, Float]]:
         return _added_and_removed(sizes, errors) if grew else [("", None, errors)]
     if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 1:
         return [("", *_ascending(*_pair(*source)))]
-    items = [getattr(item, "coreset", item) for item in source]
+    items = [coreset_of(item) for item in source]
     if items and all(hasattr(item, "indices") for item in items):
         items.sort(key=lambda item: len(item.indices))
         sizes = np.array([len(item.indices) for item in items], dtype=float)
