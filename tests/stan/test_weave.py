@@ -172,6 +172,50 @@ model { y ~ beta_binomial(K, a, 2 * a); }"""
         np.testing.assert_allclose(found, exact, rtol=1e-8)
 
 
+#: Densities whose rows are one expression: outcomes, arguments given a, b > 0, and scipy's.
+CLOSED = {
+    "weibull": (
+        [1e-3, 0.7, 9], "a, b * x", lambda y, a, b: stats.weibull_min.logpdf(y, a, scale=b),
+    ),
+    "beta": ([1e-9, 0.3, 0.999], "a * x, b", stats.beta.logpdf),
+    "beta_proportion": (
+        [1e-6, 0.3, 0.9], "inv_logit(x * b), a",
+        lambda y, a, b: stats.beta.logpdf(y, special.expit(b) * a, special.expit(-b) * a),
+    ),
+    "logistic": ([-300, 0.1, 80], "x * a, b", stats.logistic.logpdf),
+    "double_exponential": ([-4, 0.5, 90], "x * a, b", stats.laplace.logpdf),
+    "cauchy": ([-1e6, 0.1, 2], "x * a, b", stats.cauchy.logpdf),
+    "neg_binomial_2": (
+        [0, 3, 40], "x * a, b", lambda y, a, b: stats.nbinom.logpmf(y, b, b / (a + b)),
+    ),
+    "binomial": (
+        [0, 3, 9], "9, b / (x * a + b)", lambda y, a, b: stats.binom.logpmf(y, 9, b / (a + b)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_closed_forms_are_the_densities_of_scipy(name):
+    """Of a loop as of a whole statement, and without a loop in either."""
+    outcomes, args, exact = CLOSED[name]
+    whole = isinstance(outcomes[1], int)
+    declared = "array[N] int" if whole else "vector[N]"
+    data = f"data {{ int N; vector[N] x; {declared} y; }} parameters {{ real<lower=0> a, b; }}"
+    data = data.replace("real<lower=0> a, b", "real<lower=0> a; real<lower=0> b")
+    one = re.sub(r"\bx\b", "x[n]", args)
+    loop = weave(f"{data} model {{ for (n in 1:N) y[n] ~ {name}({one}); }}").code
+    assert "1 : N" not in loop
+    woven = model(loop, {"N": 3, "x": np.ones(3), "y": outcomes, "weights": np.ones(3)})
+    for a, b in ((0.4, 2.5), (30.0, 0.3)):
+        found = generated(woven, np.log([a, b]))["log_lik"]
+        np.testing.assert_allclose(found, exact(np.array(outcomes), a, b), rtol=1e-11)
+        _, gradient = woven.log_density_gradient(np.log([a, b]))
+        steps = np.log([a, b]) + 1e-6 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
+        up, down, right, left = map(woven.log_density, steps)
+        slopes = np.array([up - down, right - left]) / 2e-6
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-5)
+
+
 # ---- random regressions -------------------------------------------------------------------
 
 FAMILIES = {

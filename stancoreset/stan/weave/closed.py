@@ -139,6 +139,14 @@ def _beta_binomial(y: _V, trials: _V, alpha: _V, beta: _V) -> list[Part]:
     ]
 
 
+def _binomial(y: _V, trials: _V, theta: _V) -> list[Part]:
+    return [
+        Part(_f("lmultiply", y, theta).e),
+        Part(_f("lmultiply", trials - y, "1" - theta).e),
+        Part(_f("lchoose", trials, y).e),
+    ]
+
+
 def _poisson_log(y: _V, eta: _V) -> list[Part]:
     return [_times(y, eta), _minus(_f("exp", eta)), _minus(_f("lgamma", y + "1"))]
 
@@ -182,6 +190,49 @@ def _gamma(y: _V, shape: _V, rate: _V) -> list[Part]:
     ]
 
 
+def _weibull(y: _V, shape: _V, scale: _V) -> list[Part]:
+    log_y = _f("log", y)
+    power = shape * (log_y - _f("log", scale))  # log((y / scale)^shape)
+    return [Part((_f("log", shape) + power).e), _minus(log_y), _minus(_f("exp", power))]
+
+
+def _beta(y: _V, a: _V, b: _V) -> list[Part]:
+    return [
+        _times(_f("log", y), a - "1"),
+        _times(_f("log1m", y), b - "1"),
+        _minus(_f("lbeta", a, b)),
+    ]
+
+
+def _beta_proportion(y: _V, mu: _V, kappa: _V) -> list[Part]:
+    return _beta(y, mu * kappa, ("1" - mu) * kappa)
+
+
+def _logistic(y: _V, mu: _V, sigma: _V) -> list[Part]:
+    z = (y - mu) / sigma
+    return [_minus(z + _f("log", sigma)), Part(_f("log1p_exp", -z).e, "-2")]
+
+
+def _double_exponential(y: _V, mu: _V, sigma: _V) -> list[Part]:
+    return [_minus(_f("abs", (y - mu) / sigma)), _minus(_f("log", "2" * sigma))]
+
+
+def _cauchy(y: _V, mu: _V, sigma: _V) -> list[Part]:
+    square = _f("square", (y - mu) / sigma)
+    return [_minus(_f("log1p", square)), _minus(_f("log", sigma * _PI))]
+
+
+def _neg_binomial_2(y: _V, mu: _V, phi: _V) -> list[Part]:
+    odds = mu / phi
+    return [
+        Part(_f("lgamma", y + phi).e),
+        _minus(_f("lgamma", phi)),
+        _minus(_f("lgamma", y + "1")),
+        Part(_f("lmultiply", y, odds).e),
+        Part(_f("log1p", odds).e, "-1", (y + phi).e),
+    ]
+
+
 def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[Part]:
     odds = eta - _f("log", phi)  # log(mean / phi)
     return [
@@ -218,6 +269,14 @@ _FORMS: dict[str, Callable[..., list[Part]]] = {
     "von_mises": _von_mises,
     "gamma": _gamma,
     "neg_binomial_2_log": _neg_binomial_2_log,
+    "neg_binomial_2": _neg_binomial_2,
+    "binomial": _binomial,
+    "weibull": _weibull,
+    "beta": _beta,
+    "beta_proportion": _beta_proportion,
+    "logistic": _logistic,
+    "double_exponential": _double_exponential,
+    "cauchy": _cauchy,
 }
 _JOINT: dict[str, Callable[..., list[Part]]] = {
     "multi_normal": _multi_normal,
@@ -225,9 +284,13 @@ _JOINT: dict[str, Callable[..., list[Part]]] = {
 }
 
 
+#: Densities of an outcome given a vector, with a closed form where all rows share the vector.
+_GIVEN_ONE_VECTOR = frozenset({"categorical", "categorical_logit", "ordered_logistic"})
+
+
 def has_closed_form(name: str) -> bool:
-    """Whether `closed_form` knows the density (without suffix)."""
-    return name in _FORMS
+    """Whether a density (without suffix) of all rows can be one expression."""
+    return name in _FORMS or name in _GIVEN_ONE_VECTOR
 
 
 def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:

@@ -30,7 +30,7 @@ from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import UNARY, suffix
+from stancoreset.stan.weave.library import UNARY, density, suffix
 
 _VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
 
@@ -137,9 +137,21 @@ class _Lift:
         return None
 
     def arguments(self, name: str, args: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
-        lifted = tuple(map(self.outcome, args))
-        need(any(a.type.rank for a in lifted))  # N times the same term is not one term
-        if any(a.type.rank for a in args):
+        known = density(name)
+        shared = {
+            k
+            for k, a in enumerate(args)
+            if known and known.rank(k) == a.type.rank == 1 and self.same_for_all(a)
+        }
+        lifted = tuple(a if k in shared else self.outcome(a) for k, a in enumerate(args))
+        own = [
+            (a, whole)
+            for k, (a, whole) in enumerate(zip(args, lifted, strict=True))
+            if k not in shared
+        ]
+        need(any(whole.type.rank for _, whole in own))  # N times the same term is not one term
+        need(not shared or lifted[0].type.base == "int")  # an outcome is the index of its threshold
+        if any(a.type.rank for a, _ in own):
             dep = self.rows.flattened(name, lifted)
             need(dep is not None and dep.kind == "sum")
         return lifted
