@@ -27,8 +27,9 @@ WARMUP = 1000
 KNOWN_WARMUP = 149
 #: Default target acceptance rate, as in Stan.
 DELTA = 0.8
-#: Default target acceptance rate with a known dense metric.
-DENSE_DELTA = 0.98
+#: Default target acceptance rate with a known dense metric: over 60 programs NUTS costs 0.75 of what
+#: it costs at 0.98, with as many effective draws; at 0.8 chains of a crossed model ran twice.
+DENSE_DELTA = 0.9
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
 _DYNAMICS = (
