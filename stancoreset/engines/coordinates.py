@@ -29,7 +29,14 @@ from stancoreset.engines.base import (
     SampleResult,
     parameter_names,
 )
-from stancoreset.engines.metric import DENSE_PARAMETERS, enough_for_scores, score_divergence
+from stancoreset.engines.metric import (
+    DENSE_AT_LITTLE_COST,
+    DENSE_PARAMETERS,
+    enough_for_scores,
+    metric_near,
+    needs_correlations,
+    score_divergence,
+)
 from stancoreset.stan import Centring, Shifts
 
 _log = logging.getLogger(__name__)
@@ -83,12 +90,18 @@ class Coordinates(Closing):
     exponents: tuple[float, ...] = ()
     # The factors by which other parameters are added to the effects, `stancoreset.stan.shifts`.
     shifts: Shifts = field(default_factory=dict)
+    # Whether NUTS needs a dense metric here.
+    dense: bool = True
 
     def convert(self, draws: Float) -> Float:
         """Convert draws in the program's coordinates (S, P) to those of NUTS."""
         if self.moving is None:
             return draws
         return self.moving.move(self.own, draws, self.exponents, self.shifts)
+
+    def metric(self, near: Float, *, mixed: bool = False) -> Float:
+        """NUTS' inverse metric from draws `near` the posterior, in the program's coordinates."""
+        return metric_near(self.bound, self.convert(near), mixed=mixed, dense=self.dense)
 
     def sample(self, *, inits: Float | None, **options: Any) -> SampleResult:
         """Run NUTS from points in the program's coordinates; see `BoundModel.sample`.
@@ -117,20 +130,33 @@ class Coordinates(Closing):
 def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) -> Coordinates:
     """The coordinates in which draws `near` the posterior are closest to a Gaussian.
 
-    Without draws, or effects that could be moved, the program's own are taken.
+    Without draws, or effects that could be moved, the program's own are taken. A dense metric of
+    more than a hundred parameters takes longer than their gradient. It is left out where effects
+    that are shifted by their means leave few correlations.
     """
-    if near is None or moving is None:
+    if near is None:
         return Coordinates(own, own)
-    exponents, shifts = _chosen(own, near, moving)
-    if not any(exponents) and not shifts:
-        return Coordinates(own, own)
-    return Coordinates(own, moving.bound(exponents, shifts), moving, exponents, shifts)
+    if DENSE_AT_LITTLE_COST < near.shape[1] <= DENSE_PARAMETERS:
+        found = _closest(own, near, moving, dense=False)
+        draws = found.convert(near[: enough_for_scores(near.shape[1])])
+        if not needs_correlations(draws, found.bound.log_density_gradient(draws)[1]):
+            return found
+        if found.bound is not own:
+            found.bound.close()
+    return _closest(own, near, moving, dense=near.shape[1] <= DENSE_PARAMETERS)
 
 
-def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
+def _closest(own: BoundModel, near: Float, moving: Moving | None, *, dense: bool) -> Coordinates:
+    """The closest coordinates to those of a Gaussian with a dense or a diagonal metric."""
+    exponents, shifts = ((), {}) if moving is None else _chosen(own, near, moving, dense)
+    if moving is None or (not any(exponents) and not shifts):
+        return Coordinates(own, own, dense=dense)
+    return Coordinates(own, moving.bound(exponents, shifts), moving, exponents, shifts, dense)
+
+
+def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choice:
     """The exponents and shifts that save most, of one effect after the other."""
     centring = moving.centring
-    dense = near.shape[1] <= DENSE_PARAMETERS
     enough = enough_for_scores(near.shape[1])
     draws = near[:: max(1, len(near) // enough)][:enough]
     values = own.constrain(draws)
@@ -138,7 +164,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
     def apart(exponents: tuple[float, ...], shifts: Shifts) -> Float:
         moved = moving.move(own, draws, exponents, shifts)
         with moving.bound(exponents, shifts) as bound:
-            return score_divergence(moved, bound.log_density_gradient(moved)[1])
+            return score_divergence(moved, bound.log_density_gradient(moved)[1], dense=dense)
 
     def moved_further(i: int, chosen: _Choice, least: Float) -> tuple[_Choice, Float]:
         effects, (exponents, shifts) = centring.effects[i], chosen
@@ -164,7 +190,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving) -> _Choice:
         return bool(exponents[i]) or any(number == i for number, _ in shifts)
 
     chosen: _Choice = (0.0,) * len(centring.effects), {}
-    least = score_divergence(draws, own.log_density_gradient(draws)[1])
+    least = score_divergence(draws, own.log_density_gradient(draws)[1], dense=dense)
     left = list(range(len(centring.effects)))
     while left:
         before = chosen

@@ -114,11 +114,9 @@ class Pipeline(Setup):
                     result = sample_independently(self, full, reference, coreset)
                 if like is None:
                     advise_all_rows(self, full, reference, result)
-                    result, sounder = sample_until_sound(
-                        self, full, result, judge, reference, coreset
-                    )
-                    if sounder is not reference:
-                        self.folder.replace("reference", reference := sounder)
+                result, sounder = sample_until_sound(self, full, result, judge, reference, coreset)
+                if sounder is not reference:
+                    self.folder.replace("reference", reference := sounder)
             native = result.native
             posterior = self.container(result, coreset)
             self._keep("posterior", posterior)

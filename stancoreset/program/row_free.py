@@ -14,7 +14,6 @@ from stancoreset.engines import (
     Float,
     SampleResult,
     StanData,
-    metric_near,
 )
 from stancoreset.program.session import Session
 from stancoreset.reference import hessian_width
@@ -61,9 +60,7 @@ class RowFreeProgram:
             rough = self._rough(data, nuts, seed, inits)
             inits, near = rough[:, -1], np.concatenate(list(rough))
         with session.effects.coordinates(session.density().bind(data), data, near) as moving:
-            inv_metric = metric_near(moving.bound, moving.convert(near))
-            if not dense and inv_metric.ndim == 2:
-                inv_metric = np.diag(inv_metric)
+            inv_metric = replace(moving, dense=dense and moving.dense).metric(near)
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
 

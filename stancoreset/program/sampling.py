@@ -17,7 +17,6 @@ from stancoreset.engines import (
     StanData,
     chain_bars,
     initial_points,
-    metric_near,
 )
 from stancoreset.errors import OptionError
 from stancoreset.processes import free_memory, give_back_memory
@@ -45,8 +44,7 @@ def run_nuts(
     own = session.bind(checked, coreset)
     give_back_memory(8.0 * nuts.chains * nuts.draws * own.n_params)
     with session.effects.coordinates(own, session.rows(checked, coreset), near) as moving:
-        there = None if near is None else moving.convert(near)
-        inv_metric = None if there is None else metric_near(moving.bound, there, mixed=True)
+        inv_metric = None if near is None else moving.metric(near, mixed=True)
         nuts = nuts.completed(inv_metric)
         with chain_bars(nuts, show_progress and not nuts.show_console) as on_iteration:
             return moving.sample(

@@ -188,9 +188,6 @@ CLOSED = {
     "neg_binomial_2": (
         [0, 3, 40], "x * a, b", lambda y, a, b: stats.nbinom.logpmf(y, b, b / (a + b)),
     ),
-    "binomial": (
-        [0, 3, 9], "9, b / (x * a + b)", lambda y, a, b: stats.binom.logpmf(y, 9, b / (a + b)),
-    ),
 }  # fmt: skip
 
 

@@ -139,14 +139,6 @@ def _beta_binomial(y: _V, trials: _V, alpha: _V, beta: _V) -> list[Part]:
     ]
 
 
-def _binomial(y: _V, trials: _V, theta: _V) -> list[Part]:
-    return [
-        Part(_f("lmultiply", y, theta).e),
-        Part(_f("lmultiply", trials - y, "1" - theta).e),
-        Part(_f("lchoose", trials, y).e),
-    ]
-
-
 def _poisson_log(y: _V, eta: _V) -> list[Part]:
     return [_times(y, eta), _minus(_f("exp", eta)), _minus(_f("lgamma", y + "1"))]
 
@@ -270,7 +262,6 @@ _FORMS: dict[str, Callable[..., list[Part]]] = {
     "gamma": _gamma,
     "neg_binomial_2_log": _neg_binomial_2_log,
     "neg_binomial_2": _neg_binomial_2,
-    "binomial": _binomial,
     "weibull": _weibull,
     "beta": _beta,
     "beta_proportion": _beta_proportion,
@@ -284,13 +275,9 @@ _JOINT: dict[str, Callable[..., list[Part]]] = {
 }
 
 
-#: Densities of an outcome given a vector, with a closed form where all rows share the vector.
-_GIVEN_ONE_VECTOR = frozenset({"categorical", "categorical_logit", "ordered_logistic"})
-
-
 def has_closed_form(name: str) -> bool:
-    """Whether a density (without suffix) of all rows can be one expression."""
-    return name in _FORMS or name in _GIVEN_ONE_VECTOR
+    """Whether a density (without suffix) of all rows may be one expression."""
+    return name in _FORMS or name == "ordered_logistic"  # `Terms.ordered_parts`
 
 
 def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
