@@ -10,7 +10,7 @@ from scipy import stats
 from seeds import reseeded
 
 from stancoreset.engines import Coordinates, coordinates_for, inverse_metric
-from stancoreset.engines.metric import score_divergence
+from stancoreset.engines.metric import needs_correlations, score_divergence
 from stancoreset.posterior import arviz
 
 EFFECTS = """
@@ -127,13 +127,10 @@ model { z ~ std_normal(); s ~ normal(0, 1); m ~ normal(0, 10); y ~ normal(m + s 
 """
 
 
-@pytest.mark.fit
-def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
-    """Independent draws, with the scale on a lattice, say so; NUTS then has their moments."""
+def ridge(count, error=0.05):
+    """Data of so many effects, and 1,000 independent draws: s on a lattice, m and z given s."""
     rng = np.random.default_rng(reseeded(4))
-    count, error, chains = 450, 0.05, 4
     y = np.random.default_rng(3).normal(2.0, 1.0, count)
-    data = {"K": count, "y": y, "error": error}
     lattice = np.linspace(0.5, 2.0, 3_001)
     wide = lattice**2 + error**2
     m_var = 1 / (count / wide + 1 / 100)
@@ -145,8 +142,15 @@ def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
     s, m = lattice[at], rng.normal(m_mean[at], np.sqrt(m_var[at]))
     own = s[:, None] / wide[at][:, None] * (y - m[:, None])
     z = own + error / np.sqrt(wide[at])[:, None] * rng.normal(size=(len(at), count))
-    near = np.column_stack([z, np.log(s), m])
+    return {"K": count, "y": y, "error": error}, {"m": m, "s": s, "z": z}
 
+
+@pytest.mark.fit
+def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
+    """Independent draws, with the scale on a lattice, say so; NUTS then has their moments."""
+    chains = 4
+    data, quantities = ridge(450)
+    near = np.column_stack([quantities["z"], np.log(quantities["s"]), quantities["m"]])
     moving = moving_of(RIDGE, data)
     alone = ENGINE.compile(RIDGE).bind(data)
     found = {}
@@ -161,8 +165,26 @@ def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
             found[bool(shifts)] = there.sample(inits=near[:chains], **options)
     shifted, not_shifted = (arviz.ess(found[some].variables["m"]) for some in (True, False))
     assert shifted > 3 * not_shifted
-    quantities = {"m": m, "s": s, "z": z}
     drawn = {name: found[True].variables[name] for name in quantities}
+    assert_agree(of_draws(drawn, *quantities), independent(quantities))
+
+
+@pytest.mark.fit
+def test_effects_that_are_shifted_need_no_dense_metric():
+    """Of two hundred effects; without shifts they do. The moments are those of the lattice."""
+    data, quantities = ridge(200)
+    near = np.column_stack([quantities["z"], np.log(quantities["s"]), quantities["m"]])
+    own = ENGINE.compile(RIDGE).bind(data)
+    assert needs_correlations(near, own.log_density_gradient(near)[1])
+    with coordinates_for(own, near, moving_of(RIDGE, data)) as inside:
+        assert not inside.dense
+        assert inside.exponents == (1.0,)
+        assert inside.shifts[0, "m"].item() == pytest.approx(1.0, abs=0.1)
+        metric = inside.metric(near, mixed=True)
+        assert metric.shape == (202,)
+        options = {"chains": 4, "iter_sampling": 1_000, "inv_metric": metric, "seed": 2}
+        found = inside.sample(inits=near[:4], **options)
+    drawn = {name: found.variables[name] for name in quantities}
     assert_agree(of_draws(drawn, *quantities), independent(quantities))
 
 
@@ -209,6 +231,24 @@ def test_parameters_that_are_no_effects_are_shifted():
     quantities = {"theta": theta, "beta": beta, "mu": mu[:, 0]}
     drawn = {name: found[True].variables[name] for name in quantities}
     assert_agree(of_draws(drawn, *quantities), independent(quantities))
+
+
+@pytest.mark.fit
+def test_crossed_effects_keep_their_dense_metric():
+    """Of a Gaussian in closed form: the rows do not see what the means of both factors share."""
+    people, items, error = 120, 15, 0.5
+    code = CROSSED.replace(" real mu;", "").replace("mu + ", "").replace(" mu ~ normal(0, 3);", "")
+    rng = np.random.default_rng(reseeded(6))
+    data = {"J": people, "K": items, "y": rng.normal(size=(people, items)), "error": error}
+    each = np.eye(people + items)
+    design = np.repeat(each[:people], items, axis=0) - np.tile(each[people:], (people, 1))
+    precision = design.T @ design / error**2 + each
+    mean = np.linalg.solve(precision, design.T @ data["y"].ravel()) / error**2
+    near = rng.multivariate_normal(mean, np.linalg.inv(precision), size=1_000)
+    own = ENGINE.compile(code).bind(data)
+    with coordinates_for(own, near, None) as inside:
+        assert inside.dense
+        assert inside.metric(near, mixed=True).shape == (135, 135)
 
 
 @pytest.mark.fit
