@@ -38,7 +38,8 @@ def test_independent_draws_are_draws_of_the_posterior():
         full = session.full_data(checked)
         found = collapsed_reference(session, checked, full, 200, reseeded(1), DEFAULT)
         ours = draws_container(session, np.concatenate([found.draws, found.spare]), full, Labels())
-        everything = model.sample(data, seed=reseeded(2), iter_sampling=2_000, show_progress=False)
+        options = {"iter_sampling": 2_000, "near": ours, "show_progress": False}
+        everything = model.sample(data, seed=reseeded(2), **options)
     assert found.method == ITERATED
     assert not found.by_chains
     # What the quadratic leaves has a spread of 0.3 at most, and no mean moves by more of its sds.
