@@ -33,14 +33,14 @@ from stancoreset.errors import EngineError
 #: eighth of the processor time of an adapted diagonal metric if the condition number is 10³, and
 #: 2.7 times as much if there are no correlations. Without, 249 crossed group effects had R̂ 1.25.
 DENSE_PARAMETERS = 400
-#: Largest number of parameters whose dense metric costs no more than the density's own gradient:
-#: on stanli a step took 19 µs with a diagonal metric and 39 with a dense one for 124 parameters,
+#: Largest number of parameters whose dense metric costs about as much as the density's gradient: on
+#: stanli a step took 19 µs with a diagonal metric and 39 with a dense one for 124 parameters,
 #: 20 and 188 for 306.
 DENSE_AT_LITTLE_COST = 100
 #: Largest variance λ of a direction, in units of a diagonal metric, that chains with this metric
 #: cross. A trajectory turns round after a length of π, which takes the direction by an angle of
 #: π/√λ: the autocorrelation of draws is about cos(π/√λ), one half for 9.
-CROSSED = 9.0
+CROSSED_VARIANCE = 9.0
 #: Smallest number of draws per parameter with a dense metric, unless gradients are known too.
 #: Covariances of S draws in P dimensions, whitened by the true one, have eigenvalues from
 #: (1 − √(P/S))² to (1 + √(P/S))².
@@ -123,10 +123,10 @@ def metric_near(
 ) -> Float:
     """NUTS' inverse metric from draws `near` a density, (S, P), and its gradients there.
 
-    It is diagonal, from gradients, unless it may be `dense`.
-    If the draws may have `mixed` and are enough for a covariance, the metric is their covariance,
-    without gradients. With it chains reach the ends of funnels sooner: on four real tables the
-    slowest parameter had 29 to 434 effective draws per second, and 4 to 468 with gradients.
+    If it may be `dense`, and the draws may have `mixed` and are enough for a covariance, the metric
+    is their covariance, without gradients. With it chains reach the ends of funnels sooner: on four
+    real tables the slowest parameter had 29 to 434 effective draws per second, and 4 to 468 with
+    gradients.
     """
     if mixed and dense and show_covariance(near):
         return _require_finite(inverse_metric(near), bound, near)
@@ -138,7 +138,7 @@ def metric_near(
 def needs_correlations(draws: Float, gradients: Float) -> bool:
     """Whether a density's draws (S, P), with its gradients there, ask for a dense metric.
 
-    In units of the diagonal metric some direction has a variance above `CROSSED` then.
+    In units of the diagonal metric some direction has a variance above `CROSSED_VARIANCE` then.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(900, 120)) * np.arange(1, 121)
@@ -150,7 +150,8 @@ def needs_correlations(draws: Float, gradients: Float) -> bool:
     dense, diagonal = (inverse_metric(draws, gradients, dense=d) for d in (True, False))
     if dense.ndim == 1 or not np.isfinite(dense).all():
         return False
-    return bool(np.linalg.eigvalsh(dense / np.sqrt(np.outer(diagonal, diagonal)))[-1] > CROSSED)
+    largest = np.linalg.eigvalsh(dense / np.sqrt(np.outer(diagonal, diagonal)))[-1]
+    return bool(largest > CROSSED_VARIANCE)
 
 
 def enough_for_scores(parameters: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def run_nuts(
     own = session.bind(checked, coreset)
     give_back_memory(8.0 * nuts.chains * nuts.draws * own.n_params)
     with session.effects.coordinates(own, session.rows(checked, coreset), near) as moving:
+        if nuts.metric == "dense_e":  # as asked
+            moving = replace(moving, dense=True)
         inv_metric = None if near is None else moving.metric(near, mixed=True)
         nuts = nuts.completed(inv_metric)
         with chain_bars(nuts, show_progress and not nuts.show_console) as on_iteration:
