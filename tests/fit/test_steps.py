@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import CERTIFIED, assert_agree, of_draws
+from agreement import CERTIFIED, assert_agree, independent, of_draws
 from problems import (
     GROUPED_CODE,
     LOGISTIC_CODE,
@@ -425,6 +425,21 @@ def test_a_fit_in_a_known_metric_is_the_posterior(model):
     assert (about["metric"], about["iter_warmup"], about["adapt_delta"]) == ("dense_e", 149, 0.95)
     assert fit.certificate.verdict == "certified"
     assert_agree(of_draws(fit.posterior), logistic_posterior(DATA), within=CERTIFIED)
+
+
+@pytest.mark.parametrize(("asked", "used"), [(None, "diag_e"), ("dense_e", "dense_e")])
+def test_more_than_a_hundred_independent_parameters_have_a_dense_metric_only_if_asked(asked, used):
+    code = """data { int N; int K; vector[N] y; array[N] int g; } parameters { vector[K] m; }
+    model { m ~ normal(0, 1); y ~ normal(m[g], 1); }"""
+    rng = np.random.default_rng(4)
+    data = {"N": 220, "K": 110, "y": rng.normal(size=220), "g": np.tile(np.arange(110), 2) + 1}
+    near = {"m": rng.normal(0, 3**-0.5, (4, 200, 110)) + data["y"].reshape(2, 110).sum(axis=0) / 3}
+    options = {"iter_sampling": 300, "chains": 2, "seed": 1, "show_progress": False}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as own:
+        draws = own.sample(data, near=near, metric=asked, **options)
+    assert attrs_of(draws)["metric"] == used
+    means = of_draws(draws, "m")
+    assert_agree(means, independent({"m": near["m"].reshape(-1, 110)}), within=0.1)
 
 
 def test_a_poor_laplace_fit_gives_neither(model, sampled):
