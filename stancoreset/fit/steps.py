@@ -114,9 +114,13 @@ class Pipeline(Setup):
                     result = sample_independently(self, full, reference, coreset)
                 if like is None:
                     advise_all_rows(self, full, reference, result)
-                result, sounder = sample_until_sound(self, full, result, judge, reference, coreset)
-                if sounder is not reference:
-                    self.folder.replace("reference", reference := sounder)
+                # Of later rounds of these rows, chains that independent draws may replace.
+                if like is None or reference.is_collapsed:
+                    result, sounder = sample_until_sound(
+                        self, full, result, judge, reference, coreset
+                    )
+                    if sounder is not reference:
+                        self.folder.replace("reference", reference := sounder)
             native = result.native
             posterior = self.container(result, coreset)
             self._keep("posterior", posterior)
