@@ -130,9 +130,9 @@ class Coordinates(Closing):
 def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) -> Coordinates:
     """The coordinates in which draws `near` the posterior are closest to a Gaussian.
 
-    Without draws, or effects that could be moved, the program's own are taken. A dense metric of
-    more than a hundred parameters takes longer than their gradient. It is left out where effects
-    that are shifted by their means leave few correlations.
+    Without draws, or effects that could be moved, the program's own are taken. With more than a
+    hundred parameters a step of NUTS with a dense metric takes longer than their gradient: effects
+    are then moved so that a diagonal metric suits them, and it is taken if it does.
     """
     if near is None:
         return Coordinates(own, own)

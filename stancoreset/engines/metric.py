@@ -33,13 +33,13 @@ from stancoreset.errors import EngineError
 #: eighth of the processor time of an adapted diagonal metric if the condition number is 10³, and
 #: 2.7 times as much if there are no correlations. Without, 249 crossed group effects had R̂ 1.25.
 DENSE_PARAMETERS = 400
-#: Largest number of parameters whose dense metric costs about as much as the density's gradient: on
-#: stanli a step took 19 µs with a diagonal metric and 39 with a dense one for 124 parameters,
-#: 20 and 188 for 306.
+#: Largest number of parameters with a dense metric that no correlations ask for. A step of NUTS on
+#: stanli took 19 µs with a diagonal metric and 39 with a dense one for 124 parameters, 20 and 188
+#: for 306. Below a hundred both take as long, and a dense one gave twice the effective draws.
 DENSE_AT_LITTLE_COST = 100
-#: Largest variance λ of a direction, in units of a diagonal metric, that chains with this metric
-#: cross. A trajectory turns round after a length of π, which takes the direction by an angle of
-#: π/√λ: the autocorrelation of draws is about cos(π/√λ), one half for 9.
+#: Largest variance λ of a direction, in units of a diagonal metric, for which this metric is good
+#: enough. Trajectories turn round after a length of about π, which is an angle of π/√λ along the
+#: direction: successive draws have a correlation of about cos(π/√λ), one half for λ = 9.
 CROSSED_VARIANCE = 9.0
 #: Smallest number of draws per parameter with a dense metric, unless gradients are known too.
 #: Covariances of S draws in P dimensions, whitened by the true one, have eigenvalues from

@@ -316,7 +316,7 @@ class _Search:
         inits = np.zeros((chains, self.full.n_params)) if near is None else near[-chains:]
         seed = start_seed(self.seed, self.full.n_obs + number)
         program = RowFreeProgram(self.session, self.checked)
-        found = program.sample(control, nuts, seed, inits, near, dense=False)
+        found = program.sample(control, nuts, seed, inits, near)
         rhat = worst_rhat({"h": found.unconstrained[:, :, ~posterior.inner]})
         draws = found.unconstrained.reshape(-1, self.full.n_params)
         return np.random.default_rng([self.seed, 131]).permutation(draws), rhat

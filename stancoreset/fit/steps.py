@@ -114,8 +114,6 @@ class Pipeline(Setup):
                     result = sample_independently(self, full, reference, coreset)
                 if like is None:
                     advise_all_rows(self, full, reference, result)
-                # Of later rounds of these rows, chains that independent draws may replace.
-                if like is None or reference.is_collapsed:
                     result, sounder = sample_until_sound(
                         self, full, result, judge, reference, coreset
                     )

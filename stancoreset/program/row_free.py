@@ -45,13 +45,10 @@ class RowFreeProgram:
         seed: int,
         inits: Float,
         near: Float | None = None,
-        dense: bool = True,
     ) -> SampleResult:
         """Run NUTS on prior times quadratic.
 
-        Draws `near` its mass give the metric; without, those of a first, rough run. It is diagonal
-        if it is not to be `dense`: of 300 independent coordinates and 24 others, a draw with a
-        dense one takes 15 times as long.
+        Draws `near` its mass give the metric; without, those of a first, rough run.
         """
         session = self.session
         data = {**session.no_rows(self.checked), **session.control_data(quadratic)}
@@ -60,7 +57,7 @@ class RowFreeProgram:
             rough = self._rough(data, nuts, seed, inits)
             inits, near = rough[:, -1], np.concatenate(list(rough))
         with session.effects.coordinates(session.density().bind(data), data, near) as moving:
-            inv_metric = replace(moving, dense=dense and moving.dense).metric(near)
+            inv_metric = moving.metric(near)
             options = vars(nuts.completed(inv_metric))
             return moving.sample(seed=seed, inits=inits, inv_metric=inv_metric, **options)
 

@@ -227,7 +227,7 @@ def test_options_that_are_given_win_over_a_known_metric(options, metric, warmup)
     assert (nuts.metric, nuts.iter_warmup) == (metric, warmup)
     assert nuts.completed(np.eye(40)) == nuts
     assert nuts.step_size == options.get("step_size")
-    assert nuts.adapt_delta == (0.95 if metric == "dense_e" and warmup < 150 else 0.8)
+    assert nuts.adapt_delta == (0.98 if metric == "dense_e" and warmup < 150 else 0.8)
     assert NUTS(**options, adapt_delta=0.9).completed(np.eye(40)).adapt_delta == 0.9
 
 
@@ -242,7 +242,7 @@ def test_without_a_known_metric_the_defaults_are_stans():
         "chains": 4,
         "iter_warmup": 149,
         "iter_sampling": 1000,
-        "adapt_delta": 0.95,
+        "adapt_delta": 0.98,
         "max_treedepth": 10,
         "metric": "dense_e",
     }

@@ -30,8 +30,7 @@ def test_the_reference_has_independent_draws_and_the_fit_is_that_of_all_rows():
     with sc.CoresetModel(stan_code=CODE, engine="stanli") as model:
         fit = model.fit(data, seed=reseeded(1), show_progress=False)
         assert set(model.seen) == {"sigma", "mu_sd_z"}
-        options = {"chains": 2, "near": fit.posterior, "show_progress": False}
-        full = model.sample(data, seed=reseeded(2), **options)
+        full = model.sample(data, chains=2, seed=reseeded(2), show_progress=False)
     assert fit.reference.method == ITERATED
     assert not fit.reference.by_chains
     assert fit.certificate.verdict == "certified"

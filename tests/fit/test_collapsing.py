@@ -32,14 +32,13 @@ model {
 @pytest.mark.fit
 def test_independent_draws_are_draws_of_the_posterior():
     """Of 20 groups, raw, against NUTS on all rows of the program as written."""
-    data, _ = grouped_data(20, 4_000)
+    data, _ = grouped_data(20, 2_000)
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
         session, checked = model._session, model.read(data)
         full = session.full_data(checked)
         found = collapsed_reference(session, checked, full, 200, reseeded(1), DEFAULT)
         ours = draws_container(session, np.concatenate([found.draws, found.spare]), full, Labels())
-        options = {"iter_sampling": 2_000, "near": ours, "show_progress": False}
-        everything = model.sample(data, seed=reseeded(2), **options)
+        everything = model.sample(data, seed=reseeded(2), iter_sampling=2_000, show_progress=False)
     assert found.method == ITERATED
     assert not found.by_chains
     # What the quadratic leaves has a spread of 0.3 at most, and no mean moves by more of its sds.

@@ -75,8 +75,7 @@ def test_a_hierarchical_posterior_needs_neither_rows_nor_chains(fit, groups):
     assert fit.coreset.method == "quadratic only"
     assert fit.evidence is None
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
-        options = {"iter_sampling": 2_000, "near": fit.posterior, "show_progress": False}
-        whole = model.sample(groups, seed=reseeded(2), **options)
+        whole = model.sample(groups, seed=reseeded(2), iter_sampling=2_000, show_progress=False)
     names = ("b", "sd_1", "z_1")
     assert_agree(*(of_draws(d, *names) for d in (fit.posterior, whole)), within=CERTIFIED)
 

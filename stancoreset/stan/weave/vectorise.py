@@ -138,20 +138,18 @@ class _Lift:
 
     def arguments(self, name: str, args: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
         known = density(name)
-        shared = {
-            k
+        assert known is not None
+        # Thresholds, a vector that all rows share, stay as they are.
+        own = {
+            k: self.outcome(a)
             for k, a in enumerate(args)
-            if known and known.rank(k) == a.type.rank == 1 and self.same_for_all(a)
+            if not (known.rank(k) == a.type.rank == 1 and self.same_for_all(a))
         }
-        lifted = tuple(a if k in shared else self.outcome(a) for k, a in enumerate(args))
-        own = [
-            (a, whole)
-            for k, (a, whole) in enumerate(zip(args, lifted, strict=True))
-            if k not in shared
-        ]
-        need(any(whole.type.rank for _, whole in own))  # N times the same term is not one term
-        need(not shared or lifted[0].type.base == "int")  # an outcome is the index of its threshold
-        if any(a.type.rank for a, _ in own):
+        lifted = tuple(own.get(k, a) for k, a in enumerate(args))
+        need(any(a.type.rank for a in own.values()))  # N times the same term is not one term
+        # An outcome picks its threshold.
+        need(len(own) == len(args) or lifted[0].type.base == "int")
+        if any(args[k].type.rank for k in own):
             dep = self.rows.flattened(name, lifted)
             need(dep is not None and dep.kind == "sum")
         return lifted
