@@ -192,7 +192,9 @@ def _beta(y: _V, a: _V, b: _V) -> list[Part]:
     return [
         _times(_f("log", y), a - "1"),
         _times(_f("log1m", y), b - "1"),
-        _minus(_f("lbeta", a, b)),
+        _minus(_f("lgamma", a)),
+        _minus(_f("lgamma", b)),
+        Part(_f("lgamma", a + b).e),
     ]
 
 
