@@ -18,6 +18,7 @@ from weave_repeated import rows_by_declaration
 
 from stancoreset.stan.syntax import parser as ast
 from stancoreset.stan.syntax import stanc
+from stancoreset.stan.weave.terms import Terms
 from stancoreset.stan.weave.weaving import weave
 
 N, D, J = 1000, 10, 20
@@ -74,6 +75,47 @@ def test_gradient(benchmark: Any, case: str, form: str) -> None:
     model = stanli.bridgestan_model(stan_code=code, data=json.dumps(data))
     theta = np.full(model.param_unc_num(), 0.1)
     benchmark(model.log_density_gradient, theta)
+
+
+#: Densities whose loops over rows are woven into one expression: outcome, scale, and the density.
+LOOPS = {
+    "ordered_logistic": ("array[N] int y", "ordered[3] s;", "ordered_logistic(eta[n], s)"),
+    "weibull": ("vector[N] y", "real<lower=0> s;", "weibull(s, exp(eta[n]))"),
+    "beta": (
+        "vector[N] y", "real<lower=0> s;",
+        "beta(inv_logit(eta[n]) * s, (1 - inv_logit(eta[n])) * s)",
+    ),
+    "neg_binomial_2": ("array[N] int y", "real<lower=0> s;", "neg_binomial_2(exp(eta[n]), s)"),
+    "logistic": ("vector[N] y", "real<lower=0> s;", "logistic(eta[n], s)"),
+    "double_exponential": ("vector[N] y", "real<lower=0> s;", "double_exponential(eta[n], s)"),
+    "cauchy": ("vector[N] y", "real<lower=0> s;", "cauchy(eta[n], s)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("density", LOOPS)
+@pytest.mark.parametrize("what", ["log_density", "log_density_gradient"])
+@pytest.mark.parametrize("form", ["as written", "weighted loop", "woven"])
+def test_loop(benchmark: Any, density: str, form: str, what: str, monkeypatch: Any) -> None:
+    """The baseline is the loop whose densities are multiplied by weights one by one."""
+    stanli = pytest.importorskip("stanli")
+    rows = 20 * N
+    benchmark.group = f"{what} of a loop of {density}, {rows} rows"
+    outcome, scale, call = LOOPS[density]
+    rng = np.random.default_rng(0)
+    data: dict[str, Any] = {"N": rows, "D": D, "X": rng.normal(size=(rows, D)).tolist()}
+    whole = outcome.startswith("array")
+    data["y"] = (rng.integers(1, 4, rows) if whole else rng.uniform(0.1, 0.9, rows)).tolist()
+    code = (
+        f"data {{ int N; int D; matrix[N, D] X; {outcome}; }} parameters {{ vector[D] b; {scale} }}"
+        f" model {{ vector[N] eta = X * b; for (n in 1:N) y[n] ~ {call}; }}"
+    )
+    if form != "as written":
+        if form == "weighted loop":
+            monkeypatch.setattr(Terms, "parts", lambda *args: ())
+        code = weave(code, "N").code.split("generated quantities")[0]
+        data["weights"] = [1.0] * rows
+    model = stanli.bridgestan_model(stan_code=code, data=json.dumps(data))
+    benchmark(getattr(model, what), np.full(model.param_unc_num(), 0.1))
 
 
 @pytest.mark.parametrize("case", CASES)
