@@ -23,6 +23,7 @@ from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
 from stancoreset.rows.hessians import STEP, Hessians, central_hessian
 from stancoreset.rows.log_lik import bind_rows, row_log_lik
+from stancoreset.rows.sandwich import DenseSandwich, SparseSandwich
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, ArrayChunks
 from stancoreset.rows.witness import (
     SHOWN,
@@ -49,6 +50,7 @@ __all__ = [
     "Blocks",
     "Costs",
     "CountedRows",
+    "DenseSandwich",
     "Directions",
     "Distributed",
     "FullData",
@@ -56,6 +58,7 @@ __all__ = [
     "Hessians",
     "Matrix",
     "ShownWitness",
+    "SparseSandwich",
     "StoredWitness",
     "Witness",
     "WitnessedDensity",

@@ -23,7 +23,6 @@ Lauritzen (1996), Graphical models, sections 5.3 and 6.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -173,6 +172,11 @@ class Blocks:
         )
 
     @cached_property
+    def in_groups(self) -> NDArray[np.intp]:
+        """The coordinates of `members`, one after the other, (l,)."""
+        return np.concatenate([block.ravel() for block in self.members])
+
+    @cached_property
     def place(self) -> NDArray[np.intp]:
         """The number of each coordinate among those of its group, or among the shared ones."""
         place = np.empty(len(self.group), dtype=np.intp)
@@ -187,6 +191,11 @@ class Blocks:
         return max(block.shape[1] for block in self.members)
 
     @property
+    def numbers(self) -> int:
+        """Largest number of a factor's numbers."""
+        return self._places[2]
+
+    @property
     def functions(self) -> int:
         """Number of functions 1, s, z, z zᵀ and z sᵀ of shared coordinates s and one group's z."""
         shared, own = len(self.shared), self.widest
@@ -198,15 +207,23 @@ class Blocks:
 
     def factor(self, precision: Matrix) -> BlockFactor:
         """A factor that keeps what is sparse of a block arrow; errors are those of `root`."""
-        shared, local = self.shared, self.local
-        pieces = [(_inverse_roots(own), *_square(block)) for block, own in self._own(precision)]
-        root = self.placed(pieces)[local][:, local]
-        whole: AnyMatrix = precision[:, shared].tocsr()
-        cross = Matrix(whole[local])
-        along = Matrix(root.T @ cross)
-        schur = whole[shared].toarray() - (along.T @ along).toarray()
-        lower = cholesky(schur, lower=True) if len(shared) else schur
-        return BlockFactor(self, root, cross, lower)
+        if self.hubs is None:
+            schur, parts = self._parts(precision)
+            roots = tuple(_inverse_roots(own) for _, own, _ in parts)
+            cross: AnyMatrix = np.concatenate([_stacked(beside) for _, _, beside in parts])
+            for root, (_, _, beside) in zip(roots, parts, strict=True):
+                along = _stacked(root.swapaxes(1, 2) @ beside)
+                schur -= along.T @ along
+        else:
+            # Most levels of crossed factors do not meet, and groups have one coordinate each.
+            shared, (block,) = self.shared, self.members
+            roots = (_inverse_roots(precision.diagonal()[block][:, :, None]),)
+            whole = Matrix(precision[:, shared])
+            cross = whole[block.ravel()]
+            scaled = sparse.diags_array(roots[0].ravel()) @ cross
+            schur = (whole[shared] - scaled.T @ scaled).toarray()
+        lower = cholesky(schur, lower=True) if len(self.shared) else schur
+        return BlockFactor(self, roots, cross, lower)
 
     def variances(self, precision: Matrix) -> Float:
         """Diagonal of the inverse of a block arrow, (P,); errors are those of `root`."""
@@ -221,16 +238,14 @@ class Blocks:
         self, precision: Matrix
     ) -> tuple[Float, list[tuple[NDArray[np.intp], Float, Float]]]:
         """L, and B_j and L_j for the groups of each size."""
-        shared = self.shared
-        cross = precision[:, shared].toarray()
-        schur, parts = cross[shared], []
-        for block, own in self._own(precision):
+        schur, parts = self._parts(precision)
+        found = []
+        for block, own, cross in parts:
             roots = _inverse_roots(own)
-            covariance = roots @ roots.swapaxes(-1, -2)
-            slopes = -covariance @ cross[block]
-            schur = schur + _stacked(cross[block]).T @ _stacked(slopes)
-            parts.append((block, slopes, roots))
-        return (_inverse_roots(schur[None])[0] if len(shared) else schur), parts
+            slopes = -(roots @ roots.swapaxes(-1, -2)) @ cross
+            schur += _stacked(cross).T @ _stacked(slopes)
+            found.append((block, slopes, roots))
+        return (_inverse_roots(schur[None])[0] if len(schur) else schur), found
 
     def semidefinite(self, matrix: Matrix) -> tuple[Matrix, Float, Float]:
         """Split a block arrow M into a positive semi-definite Q and its negative part V diag(v) Vᵀ.
@@ -240,14 +255,14 @@ class Blocks:
         left out.
         """
         shared = self.shared
-        cross = matrix[:, shared].toarray()
-        corner, schur, parts = cross[shared], cross[shared].copy(), []
+        corner, found = self._parts(matrix)
+        schur, parts = corner.copy(), []
         least = ROUNDING * max(1.0, float(np.abs(matrix.data).max(initial=0.0)))
-        for block, own in self._own(matrix):
+        for block, own, cross in found:
             values, vectors = np.linalg.eigh(own)
             kept = values > least
             vectors = vectors * kept[:, None, :]
-            along = np.einsum("jba,jbg->jag", vectors, cross[block])
+            along = np.einsum("jba,jbg->jag", vectors, cross)
             slopes = along / np.where(kept, values, 1.0)[:, :, None]
             schur -= _stacked(along).T @ _stacked(slopes)
             beside = vectors @ along
@@ -287,10 +302,38 @@ class Blocks:
             parts.append((block, by_group, roots))
         return self._assembled(root, parts)
 
-    def _own(self, matrix: Matrix) -> Iterator[tuple[NDArray[np.intp], Float]]:
-        """The diagonal blocks of groups of each size, with their coordinates."""
+    def _parts(self, matrix: Matrix) -> tuple[Float, list[tuple[NDArray[np.intp], Float, Float]]]:
+        """A, and the coordinates (J, b), D_j and C_j of the groups of each size."""
+        own, cross, size = self._places
+        row = np.repeat(np.arange(len(self.group)), np.diff(matrix.indptr))
+        column = matrix.indices
+        beside = self.group[column] < 0
+        kept = beside | (self.group[row] == self.group[column])
+        at = np.where(beside, cross[row], own[row]) + self.place[column]
+        values = np.bincount(at[kept], matrix.data[kept], size).astype(np.float64, copy=False)
+        shared, parts, end = len(self.shared), [], 0
         for block in self.members:
-            yield block, entries(matrix, *_square(block))
+            count, width = block.shape
+            begin, middle, end = end, end + width * block.size, end + (width + shared) * block.size
+            inner = values[begin:middle].reshape(count, width, width)
+            parts.append((block, inner, values[middle:end].reshape(count, width, shared)))
+        return values[end:].reshape(shared, shared), parts
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
+        """Where a row of D_j, and of C_j or A, begins among all numbers, and how many they are."""
+        own = np.zeros(len(self.group), dtype=np.intp)
+        cross = own.copy()
+        shared, end = len(self.shared), 0
+        for block in self.members:
+            width = block.shape[1]
+            number = np.arange(block.size).reshape(block.shape)
+            own[block] = end + width * number
+            end += width * block.size
+            cross[block] = end + shared * number
+            end += shared * block.size
+        cross[self.shared] = end + shared * np.arange(shared)
+        return own, cross, end + shared**2
 
     def _assembled(self, root: Float, parts: list[tuple[NDArray[np.intp], Float, Float]]) -> Matrix:
         """F of L, and of B_j and L_j for the groups of each size."""
@@ -314,24 +357,25 @@ class Blocks:
 class BlockFactor:
     """A factored block arrow Q, by its groups and the Schur complement of what they share.
 
-    `root` is W (l, l) with W Wᵀ the inverse of the groups' own blocks, D⁻¹; `cross` C (l, G),
-    between the groups' coordinates and the shared ones; and `lower` L with L Lᵀ = A − Cᵀ D⁻¹ C.
+    Groups' rows are in the order of `blocks.in_groups`. `roots` are W_j, (J, b, b) of the groups of
+    each size, with W_j W_jᵀ = D_j⁻¹; `cross` C (l, G), between the groups' coordinates and the
+    shared ones; and `lower` L with L Lᵀ = A − Cᵀ D⁻¹ C.
     """
 
     blocks: Blocks = field(repr=False)
-    root: Matrix = field(repr=False)
-    cross: Matrix = field(repr=False)
+    roots: tuple[Float, ...] = field(repr=False)
+    cross: AnyMatrix = field(repr=False)
     lower: Float = field(repr=False)
 
     @property
     def log_det(self) -> float:
         """log det Q."""
-        own = np.sum(np.log(np.abs(self.root.diagonal())))
+        own = sum(np.sum(np.log(np.einsum("jaa->ja", root))) for root in self.roots)
         return 2.0 * float(np.sum(np.log(np.diag(self.lower))) - own)
 
     def solve(self, slope: Float) -> Float:
         """Q⁻¹ times a vector, (P,)."""
-        shared, local = self.blocks.shared, self.blocks.local
+        shared, local = self.blocks.shared, self.blocks.in_groups
         own = self._by_own(slope[local])
         found = np.empty_like(slope)
         rest = slope[shared] - self.cross.T @ own
@@ -341,19 +385,30 @@ class BlockFactor:
 
     def spread(self, noise: Float) -> Float:
         """Draws of N(0, Q⁻¹) from standard normal ones, (S, P) → (S, P)."""
-        shared, local = self.blocks.shared, self.blocks.local
+        shared, local = self.blocks.shared, self.blocks.in_groups
         found = np.empty_like(noise)
         if len(shared):
             found[:, shared] = solve_triangular(
                 self.lower, noise[:, shared].T, lower=True, trans="T"
             ).T
         by_shared = self._by_own(self.cross @ found[:, shared].T)
-        found[:, local] = (self.root @ noise[:, local].T - by_shared).T
+        found[:, local] = (self._times(self.roots, noise[:, local].T) - by_shared).T
         return found
 
     def _by_own(self, values: Float) -> Float:
-        """D⁻¹ times a vector or matrix."""
-        return np.asarray(self.root @ (self.root.T @ values))
+        """D⁻¹ times a vector (l,) or a matrix (l, S)."""
+        turned = tuple(root.swapaxes(1, 2) for root in self.roots)
+        return self._times(self.roots, self._times(turned, values))
+
+    def _times(self, matrices: tuple[Float, ...], values: Float) -> Float:
+        """Groups' matrices times a vector (l,) or a matrix (l, S)."""
+        found, begin = [], 0
+        for each in matrices:
+            count, width, _ = each.shape
+            end = begin + count * width
+            found.append((each @ values[begin:end].reshape(count, width, -1)).ravel())
+            begin = end
+        return np.concatenate(found).reshape(values.shape)
 
 
 def _square(block: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -143,6 +143,11 @@ class Directions:
         jacobian.data = (difference[self.along, self.at] / self.length)[order]
         return jacobian
 
+    @property
+    def pattern(self) -> Matrix:
+        """A Jacobian whose entries are ones."""
+        return Matrix((np.ones(len(self.along)), (self.entry[0], self.entry[1])), shape=self.shape)
+
     @cached_property
     def _layout(self) -> tuple[NDArray[np.intp], Matrix]:
         """The entries' order in a sparse matrix, and the matrix, which takes long to make."""

@@ -186,6 +186,32 @@ def test_root_of_a_precision(width, shared):
     assert np.count_nonzero(root) <= len(group) * (shared + width)
 
 
+def of_two_sizes():
+    """An arrow with groups of one and of two coordinates."""
+    matrix, group = arrow(200, 2, 3)
+    gone = np.flatnonzero(group >= 0)[::7]
+    return np.delete(np.delete(matrix, gone, 0), gone, 1)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [arrow(160, 3, 0)[0], of_two_sizes(), crossed()[0] + np.eye(1_103)],
+    ids=["nothing shared", "two sizes", "crossed"],
+)
+def test_a_factor_solves_and_draws(matrix):
+    blocks, size = Blocks.of(matrix), len(matrix)
+    factor, rng = blocks.factor(Matrix(matrix)), np.random.default_rng(5)
+    slope = rng.normal(size=size)
+    np.testing.assert_allclose(matrix @ factor.solve(slope), slope, atol=1e-8)
+    assert factor.log_det == pytest.approx(np.linalg.slogdet(matrix)[1])
+    root = factor.spread(np.eye(size)).T
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(matrix), atol=1e-10)
+    negative = matrix.copy()
+    negative[0, 0] *= -1
+    with pytest.raises(LinAlgError):
+        blocks.factor(Matrix(negative))
+
+
 def test_a_negative_direction_has_no_root():
     matrix, group = arrow()
     lowest = np.flatnonzero(group < 0)[0]

@@ -9,7 +9,7 @@ coordinates at once, and J(h)ᵀ A J(h), where the Jacobian J of ψ along u is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -26,7 +26,9 @@ from stancoreset.rows import (
     AnyMatrix,
     BlockFactor,
     Blocks,
+    DenseSandwich,
     Directions,
+    SparseSandwich,
     dense,
     dependencies,
     is_sparse,
@@ -50,6 +52,11 @@ class Given:
     mean: Float = field(repr=False)
     factor: AnyFactor = field(repr=False)
     peak: float
+
+    @property
+    def log_marginal(self) -> float:
+        """ℓ(h), less ½ dim(u) log 2π."""
+        return self.peak - 0.5 * self.factor.log_det
 
 
 @dataclass(frozen=True)
@@ -76,29 +83,22 @@ class Conditional:
     seed: int = 0
 
     def given(self, h: Float) -> Iterator[Given | None]:
-        """u given each of some h, (K, dim h), one by one; None where H is not positive definite.
-
-        A factor may fill megabytes: they are not held together.
-        """
-        for one in h:
-            points = self._points(one[None])
-            ((factor, _),) = self._climb(points, self._curvatures(points), self._blocks)
-            peak = float(self.density.log_density(points)[0])
-            mean = points[0, self.inner]
-            yield None if factor is None or not np.isfinite(peak) else Given(mean, factor, peak)
+        """u given each of some h, (K, dim h), one by one; None where H is not positive definite."""
+        each = self.density.n_params * (1 + 2 * self._of_prior.count + self._of_psi.count)
+        for cut in cuts(len(h), each + self._size_of_factor):
+            points = self._points(h[cut])
+            curvatures = zip(points, self._curvatures(points), strict=True)
+            factors = [self._climb(point, *found) for point, found in curvatures]
+            peaks = self.density.log_density(points)
+            for point, factor, peak in zip(points, factors, peaks, strict=True):
+                if factor is None or not np.isfinite(peak):
+                    yield None
+                else:
+                    yield Given(point[self.inner], factor, float(peak))
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""
-        found, each = [], 1 + 2 * self._of_prior.count + self._of_psi.count
-        for cut in cuts(len(h), self.density.n_params * each):
-            points = self._points(h[cut])
-            factors = self._climb(points, self._curvatures(points), self._blocks)
-            peaks = self.density.log_density(points)
-            found += [
-                float(peak) - 0.5 * log_det
-                for peak, (_, log_det) in zip(peaks, factors, strict=True)
-            ]
-        return np.array(found)
+        return np.array([-np.inf if one is None else one.log_marginal for one in self.given(h)])
 
     def require_proper(self, h: Float) -> None:
         """Raise a `ReferenceFitError` that names what is flat in u, if H(h) is not definite."""
@@ -114,56 +114,51 @@ class Conditional:
         points[:, ~self.inner] = h
         return points
 
-    def _climb(
-        self,
-        points: Float,
-        curvatures: Iterator[tuple[AnyMatrix, Float]],
-        blocks: Blocks | None,
-    ) -> list[tuple[AnyFactor | None, float]]:
-        """Move points to (h, m(h)); H(h)'s factor, of a single point only, and its log det."""
-        factors: list[tuple[AnyFactor | None, float]] = []
-        for point, (hessian, slope) in zip(points, curvatures, strict=True):
-            try:
-                factor = _factored(hessian, blocks)
-            except (LinAlgError, ValueError):
-                factors.append((None, np.inf))
-                continue
-            point[self.inner] += factor.solve(slope)
-            factors.append((factor if len(points) == 1 else None, factor.log_det))
-        return factors
+    def _climb(self, point: Float, hessian: AnyMatrix, slope: Float) -> AnyFactor | None:
+        """Move a point to (h, m(h)), and factor H(h); None if it is not positive definite."""
+        try:
+            factor = _factored(hessian, self._blocks)
+        except (LinAlgError, ValueError):
+            return None
+        point[self.inner] += factor.solve(slope)
+        return factor
 
     def _curvatures(self, points: Float) -> Iterator[tuple[AnyMatrix, Float]]:
-        """H and the gradient of f along u at each of some points, all evaluated together."""
+        """H and the gradient of f along u at each of some points, all evaluated together.
+
+        The next sparse H takes the place of the one before.
+        """
         density, of_prior, of_psi = self.density, self._of_prior, self._of_psi
         around = of_prior.around(points)
         slopes, priors = of_prior.central(density.prior.log_density_gradient(around)[1])
         psi, jacobians = of_psi.forward(density.seen(of_psi.ahead(points)))
-        return self._assembled(slopes, priors, density.quadratic(psi)[1], jacobians)
-
-    def _assembled(
-        self,
-        slopes: Float,
-        priors: Callable[[int], AnyMatrix],
-        gradient: Float,
-        jacobians: Callable[[int], AnyMatrix],
-    ) -> Iterator[tuple[AnyMatrix, Float]]:
-        """H and the gradient of f along u, from derivatives of the prior, Q and ψ."""
-        density, inner = self.density, self.inner
+        gradient = density.quadratic(psi)[1]
         known: Float | None = None
-        for k in range(len(slopes)):
+        for k in range(len(points)):
             jacobian, prior = jacobians(k), priors(k)
             # Of centred effects it is always the same.
             if known is None or not np.array_equal(known, jacobian.data):
-                known, turned = jacobian.data, jacobian.T
-                bent = turned @ (turned @ density.curvature).T
-            hessian = bent - (prior if is_sparse(bent) else prior.toarray())
-            yield hessian, np.asarray(slopes[k, inner] + turned @ gradient[k])
+                known, bent = jacobian.data, self._sandwich.value(jacobian)
+            hessian = self._sandwich.less(bent, prior)
+            yield hessian, np.asarray(slopes[k, self.inner] + jacobian.T @ gradient[k])
+
+    @cached_property
+    def _sandwich(self) -> DenseSandwich | SparseSandwich:
+        """Jᵀ A J less the prior's Hessian."""
+        curvature = self.density.curvature
+        if not is_sparse(curvature):
+            return DenseSandwich(curvature)
+        return SparseSandwich.of(self._of_psi.pattern, curvature, self._of_prior.pattern)
+
+    @property
+    def _size_of_factor(self) -> int:
+        """Largest number of a factor's numbers."""
+        return int(self.inner.sum()) ** 2 if self._blocks is None else self._blocks.numbers
 
     @cached_property
     def _blocks(self) -> Blocks | None:
         """Groups of u, in whose order H is factored; None if it is a dense matrix."""
-        generic = self._generic
-        ((hessian, _),) = self._curvatures(generic[None])
+        ((hessian, _),) = self._curvatures(self._generic[None])
         return Blocks.of(hessian) if is_sparse(hessian) else None
 
     @cached_property
