@@ -112,9 +112,9 @@ _ADVICE = {
     "no finite log density": "; numbers overflow where chains start: bring the data to units of "
     "about 1, or give inits at which the density is finite",
 }
-# Number of values from which draws are unconstrained at once; stanli takes ten milliseconds for so
-# many.
-_MANY = 10_000
+# Number of draws from which they are unconstrained at once: a call of stanli takes 60 µs for each,
+# to read a program for its formulas a few milliseconds.
+_MANY = 100
 
 
 # What stanli says where it lacks something, as of 0.24.0: an array of tuples is "mir: malformed …",
@@ -396,7 +396,7 @@ class StanliBound(Closing):
         """See `BoundModel.unconstrain`."""
         shapes = self._layout.shapes
         count = min((len(values[name]) for name in shapes if name in values), default=0)
-        if count > 1 and count * self.n_params >= _MANY:
+        if count >= _MANY:
             some = {n: np.asarray(values[n])[-1:] for n in shapes if n in values}
             last = self._layout.join(some)
             # A type without closed formulas is refused; stanli's own message says more.
