@@ -205,7 +205,7 @@ def worth(
     with suppress(StancoresetError):  # no fit shall fail for it
         if kernel is None and budget > 0:  # few rows are not looked at for one
             kernel = _kernel(session, new)
-        if kernel is not None:
+        if kernel is not None and kernel.in_closed_form:
             found = _glm_roots(session, new, kernel, psi)
         else:
             axes, at = whitened(psi), _evenly(len(psi), DRAWS)
@@ -301,11 +301,12 @@ def _draws_of(posterior: Any) -> Any:
 
 
 def _kernel(session: Session, new: NewRows) -> GlmKernel | None:
-    """The GLM that the rows' likelihood is, if it is one."""
+    """The GLM that the rows' likelihood is, if it is one of which the information is known."""
     if not session.glm:
         return None
     seen = session.likelihood
-    return find_glm(seen.program, seen.density(), seen.with_log_lik(), new.some).kernel
+    found = find_glm(seen.program, seen.density(), seen.with_log_lik(), new.some).kernel
+    return found if found is not None and found.in_closed_form else None
 
 
 def _glm_roots(session: Session, new: NewRows, kernel: GlmKernel, psi: Float) -> _Roots:

@@ -474,7 +474,8 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
     """
     size, climbs = search.climbed(whole), search.policy.climbs
     apart, rng = search.policy.mode_height, np.random.default_rng([search.seed, 103])
-    others = () if whole.glm is not None else rng.uniform(-2.0, 2.0, (climbs, len(start)))
+    one_mode = whole.glm is not None and whole.glm.has_one_mode
+    others = () if one_mode else rng.uniform(-2.0, 2.0, (climbs, len(start)))
     # Scales are held: as parameters of ψ they are what the prior says, not the rows.
     points = np.where(search.bending, start, np.reshape(others, (-1, len(start))))
     (first,), points = search.finite(start[None]), search.seen(points)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from pairs.cases import HERE
 from problems import GROUPED_CODE, grouped_data
+from scipy import stats
+from scipy.special import expit
 from seeds import reseeded
 from tiers import some
 
@@ -259,12 +261,38 @@ GLMS = {
             ("gaussian_linear", "normal"),
         )
     },
+    "negative binomial": (
+        stan(
+            X + YC,
+            AB + "real<lower=0> phi;",
+            PRIOR + "phi ~ gamma(2, 0.1); counts ~ neg_binomial_2_log_glm(X, a, b, phi);",
+        ),
+        "neg_binomial_2_log",
+    ),
+    "negative binomial of known shape, by its mean": (
+        stan(
+            X + YC + "real<lower=0> sd;",
+            AB,
+            PRIOR + "counts ~ neg_binomial_2(exp(a + X * b), sd);",
+        ),
+        "neg_binomial_2_log",
+    ),
+    "negative binomial, groups": (
+        stan(
+            "vector[N] x; array[N] int g;" + YC,
+            "real a; real b; real<lower=0> s; vector[J] z; real<lower=0> phi;",
+            "a ~ normal(0, 2); b ~ normal(0, 1); s ~ normal(0, 1); z ~ normal(0, s);"
+            "phi ~ exponential(1);"
+            "for (n in 1:N) counts[n] ~ neg_binomial_2_log(a + b * x[n] + z[g[n]], phi);",
+        ),
+        "neg_binomial_2_log",
+    ),
 }
 
 OTHERS = {
     "another link": (
         stan(X + YC, AB, PRIOR + "counts ~ poisson(log1p_exp(a + X * b));"),
-        "the program uses lmultiply",
+        "not a known GLM",
     ),
     "squared predictor": (
         stan("vector[N] x;" + YB, "real a; real b;", "y01 ~ bernoulli_logit(a + b * square(x));"),
@@ -561,6 +589,35 @@ def test_steep_predictors_neither_overflow_nor_lose_digits(scale, draws, weights
         np.testing.assert_allclose(
             slope[:, j], numeric, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(numeric).max())
         )
+
+
+@pytest.mark.parametrize("log_shape", [-8.0, 0.5, 4.0, 25.0])
+def test_the_negative_binomial_of_any_shape_is_scipys(log_shape):
+    """Up to a shape at which it is Poisson's, and log Γ(y + φ) − log Γ(φ) has lost its digits."""
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(40, 1)), rng.poisson(rng.gamma(0.5, 20.0, 40))
+    w, theta = rng.gamma(1.0, size=40), np.array([[1.5, log_shape], [-0.7, log_shape]])
+    kernel = GlmKernel("neg_binomial_2_log", "y", "w", Coefficients((Term("X", (0,)),), scale=1))
+    rows = kernel.prepare({"X": x, "y": y, "w": w})
+    value, slope, _ = kernel.evaluate("log_density_gradient", rows, theta)
+    np.testing.assert_allclose(kernel.evaluate("log_density", rows, theta)[0], value, rtol=1e-13)
+    np.testing.assert_allclose(kernel.log_lik(rows, theta) @ w, value, rtol=1e-13)
+    shape, eta = np.exp(log_shape), theta[:, :1] * x[:, 0]
+    by_scipy = (
+        stats.nbinom(shape, expit(log_shape - eta)) if shape < 1e6 else stats.poisson(np.exp(eta))
+    )
+    np.testing.assert_allclose(value + kernel.constant(rows), by_scipy.logpmf(y) @ w, rtol=1e-7)
+    # Derivatives by differences of values, and second ones of gradients.
+    step, moves = 1e-5, 1e-5 * np.eye(2)
+    along = np.concatenate([theta[0] + moves, theta[0] - moves])
+    values, slopes, _ = kernel.evaluate("log_density_gradient", rows, along)
+    np.testing.assert_allclose(
+        slope[0], (values[:2] - values[2:]) / (2 * step), rtol=1e-6, atol=1e-5
+    )
+    hessian = kernel.evaluate("hessian", rows, theta)[0]
+    np.testing.assert_allclose(
+        hessian, (slopes[:2] - slopes[2:]) / (2 * step), rtol=1e-6, atol=1e-5
+    )
 
 
 def test_overflowing_rates_have_no_likelihood():

@@ -61,6 +61,8 @@ def why_not(kernel: GlmKernel | None) -> str:
     """The reason why a program's rows have no Hermite series; empty if they have one."""
     if kernel is None:
         return "its likelihood is not a generalised linear model that stancoreset recognises"
+    if not kernel.in_closed_form:
+        return f"expectations of the family {kernel.family} have no closed form"
     if any(term.scale is not None for term in kernel.coefficients.terms):
         return "a coefficient is a product of two parameters"
     return ""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stancoreset.rows.glm.groups import Names, Parameters, group_terms
-from stancoreset.rows.glm.kernel import GlmKernel
+from stancoreset.rows.glm.kernel import NEGATIVE_BINOMIAL, GlmKernel
 from stancoreset.rows.glm.predictor import Coefficients, Term
 from stancoreset.rows.glm.reach import about_rows, reaching_parameters, steps, variables
 from stancoreset.stan import WeightedProgram
@@ -28,9 +28,9 @@ _ANALYTIC = frozenset(
         """
     add bernoulli_logit_glm cols columns_dot_product diag_post_multiply diag_pre_multiply
     diagonal divide dot_product dot_self elt_divide elt_multiply exp expm1 head inv inv_logit
-    inv_sqrt inv_square lgamma log log1m log1m_inv_logit log1p log1p_exp log_inv_logit mean
-    multiply negate num_elements pi prod rep_array rep_matrix rep_row_vector rep_vector row rows
-    rows_dot_product segment size sqrt square subtract sum tail to_array_1d to_matrix
+    inv_sqrt inv_square lgamma lmultiply log log1m log1m_inv_logit log1p log1p_exp log_inv_logit
+    mean multiply negate num_elements pi prod rep_array rep_matrix rep_row_vector rep_vector row
+    rows rows_dot_product segment size sqrt square subtract sum tail to_array_1d to_matrix
     to_row_vector to_vector transpose
     """,
     )
@@ -83,8 +83,8 @@ def proposals(
 ) -> Iterator[GlmKernel]:
     """List GLMs that may equal the program's likelihood, the most likely first.
 
-    `data` are some rows and all other data, whose shapes are used; scalars may be σ. `param_names`
-    are those of the unconstrained parameters, ``beta.1``, …
+    `data` are some rows and all other data, whose shapes are used; scalars may be σ or φ.
+    `param_names` are those of the unconstrained parameters, ``beta.1``, …
     """
     return itertools.islice(_proposals(program, param_names, data), most)
 
@@ -102,6 +102,7 @@ def _proposals(
         ("bernoulli_logit", names.integers),
         ("poisson_log", names.integers),
         ("normal", names.vectors),
+        (NEGATIVE_BINOMIAL, names.integers),
     ):
         for outcome, grouped in itertools.product(outcomes, groups):
             if any(outcome in (term.group, term.variable) for term in grouped):
@@ -109,7 +110,7 @@ def _proposals(
             for terms in _predictors(names, parameters, outcome, grouped, data, program):
                 taken = {c for t in terms for c in t.columns}
                 for intercept in _intercepts(program, parameters, taken):
-                    for scale in scales if family == "normal" else (None,):
+                    for scale in scales if family in ("normal", NEGATIVE_BINOMIAL) else (None,):
                         coefficients = Coefficients((*intercept, *terms), scale)
                         if reaching <= coefficients.parameters:
                             yield GlmKernel(family, outcome, program.weights, coefficients, bounds)
@@ -262,7 +263,7 @@ def _intercepts(
 def _scales(
     program: WeightedProgram, parameters: Parameters, data: Mapping[str, Any]
 ) -> Iterator[int | float]:
-    """Candidates for σ: positive parameters, sampled as log σ; positive data scalars; one."""
+    """Candidates for σ or φ: positive parameters, sampled as their log; positive data; one."""
     for where in parameters.positive.values():
         if len(where) == 1:
             yield where[0]

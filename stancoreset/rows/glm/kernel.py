@@ -6,6 +6,7 @@ With η = Z c, Z the rows' predictors (a column of ones for the intercept), c th
     bernoulli_logit    L_n = y η − log(1 + e^η)
     poisson_log        L_n = y η − e^η                       (− log y!, a constant)
     normal             L_n = −(y − η)² / 2σ² − log σ         (− ½ log 2π, a constant)
+    neg_binomial_2_log see `stancoreset.rows.glm.negative_binomial`
 
 Linear parts are sums over rows that need no draws: Σ w y η = (Σ w y z)ᵀ c. For the logistic,
 
@@ -25,11 +26,14 @@ import numpy as np
 from scipy.special import gammaln
 
 from stancoreset.engines import Float
-from stancoreset.limits import CACHED
+from stancoreset.limits import CACHED, cuts
 from stancoreset.rows.blocks import AnyMatrix, Matrix, is_sparse
+from stancoreset.rows.glm import negative_binomial
 from stancoreset.rows.glm.predictor import Coefficients, GlmRows, require_between
 from stancoreset.rows.glm.series import Series, moments, order_needed
 
+#: The family with log mean η and shape φ.
+NEGATIVE_BINOMIAL = "neg_binomial_2_log"
 # Smallest number of draws for which a series about their mean pays.
 _MANY_DRAWS = 50
 
@@ -38,9 +42,9 @@ _MANY_DRAWS = 50
 class GlmKernel:
     """Log likelihood of a chunk at all draws; see `stancoreset.rows.tables.passes.Kernel`.
 
-    The `family` is ``"bernoulli_logit"``, ``"poisson_log"`` or ``"normal"``; `outcome` and
-    `weights` are row variables, and `bounds` the smallest and the largest value that the program
-    allows in others.
+    The `family` is ``"bernoulli_logit"``, ``"poisson_log"``, ``"normal"`` or
+    ``"neg_binomial_2_log"``; `outcome` and `weights` are row variables, and `bounds` the smallest
+    and the largest value that the program allows in others.
     """
 
     family: str
@@ -90,8 +94,22 @@ class GlmKernel:
         if self.family == "poisson_log":
             with np.errstate(over="ignore"):
                 return np.asarray(y * eta - np.exp(eta))
-        sigma = self._sigma(draws)[:, None]
+        log_scale = self._log_scale(draws)
+        if self.family == NEGATIVE_BINOMIAL:
+            found = negative_binomial.values(y, eta, log_scale[:, None])
+            return found + negative_binomial.of_outcomes(y.astype(np.intp), log_scale)
+        sigma = np.exp(log_scale)[:, None]
         return np.asarray(-0.5 * ((y - eta) / sigma) ** 2 - np.log(sigma))
+
+    @property
+    def in_closed_form(self) -> bool:
+        """Whether expectations of rows where η is Gaussian, and their information, are known."""
+        return self.family != NEGATIVE_BINOMIAL
+
+    @property
+    def has_one_mode(self) -> bool:
+        """Whether the log likelihood is concave in η and 1/σ, so that it has one mode."""
+        return self.family != NEGATIVE_BINOMIAL
 
     @property
     def has_constant(self) -> bool:
@@ -100,7 +118,7 @@ class GlmKernel:
 
     def constant(self, rows: GlmRows) -> float:
         """Weighted sum of the terms that evaluation omits for some rows: −log y! or −½ log 2π."""
-        if self.family == "poisson_log":
+        if self.family in ("poisson_log", NEGATIVE_BINOMIAL):
             return -float(rows.weights @ gammaln(rows.y + 1.0))
         return -0.5 * np.log(2 * np.pi) * rows.weights.sum() if self.family == "normal" else 0.0
 
@@ -109,7 +127,9 @@ class GlmKernel:
     def _values(self, rows: GlmRows, draws: Float) -> Float:
         c = self.coefficients.evaluate(draws)
         if self.family == "normal":
-            return self._normal(rows, c, self._sigma(draws))
+            return self._normal(rows, c, np.exp(self._log_scale(draws)))
+        if self.family == NEGATIVE_BINOMIAL:
+            return self._negative_binomial(rows, c, self._log_scale(draws))
         wy = rows.weights * rows.y
         total = c @ rows.z.transposed_times(wy)
         if rows.offset is not None:
@@ -167,11 +187,12 @@ class GlmKernel:
         total += series.value[kept].sum() + delta @ z.transposed_times(series.slope[kept])
         return total + 0.5 * _squares(delta, z.gram(series.curvature[kept]))
 
-    def _sigma(self, draws: Float) -> Float:
+    def _log_scale(self, draws: Float) -> Float:
+        """log σ of the normal, and log φ of the negative binomial, (S,)."""
         scale = self.coefficients.scale
         if isinstance(scale, int):
-            return np.exp(draws[:, scale])
-        return np.full(len(draws), 1.0 if scale is None else scale)
+            return draws[:, scale]
+        return np.full(len(draws), 0.0 if scale is None else np.log(scale))
 
     def _normal(self, rows: GlmRows, c: Float, sigma: Float) -> Float:
         """Σ w (y − η)² = Σ w r̂² − 2 δᵀ Zᵀ W r̂ + δᵀ Zᵀ W Z δ with r̂ the residual at ĉ."""
@@ -183,16 +204,30 @@ class GlmKernel:
         squares -= 2.0 * (delta @ rows.z.transposed_times(weighted))
         return np.asarray(-0.5 * squares / sigma**2 - rows.weights.sum() * np.log(sigma))
 
+    def _negative_binomial(self, rows: GlmRows, c: Float, log_shape: Float) -> Float:
+        """Σ w L of the negative binomial."""
+        total, _ = negative_binomial.sums(negative_binomial.weights_above(rows), log_shape)
+        slopes = np.ascontiguousarray(c.T)
+        for block in cuts(len(rows), len(c), CACHED):
+            some = rows[block]
+            eta, y = some.predictor(slopes), some.y[:, None]
+            total += some.weights @ negative_binomial.values(y, eta, log_shape)
+        return total
+
     # Gradients -----------------------------------------------------------------------------
 
     def _gradients(self, rows: GlmRows, draws: Float) -> tuple[Float, Float]:
         """∂L/∂c = Σ w (y − μ) z, with μ the mean; divided by σ² for the normal."""
         c = self.coefficients.evaluate(draws)
         slopes = np.ascontiguousarray(c.T)
-        sigma = self._sigma(draws)
+        log_scale = self._log_scale(draws)
+        sigma = np.exp(log_scale)
         value = np.zeros(len(draws))
         along = np.zeros_like(c)
         along_scale = np.zeros(len(draws))
+        if self.family == NEGATIVE_BINOMIAL:
+            above = negative_binomial.weights_above(rows)
+            value, along_scale = negative_binomial.sums(above, log_scale)
         equal = _all_one(rows.weights)
         # Every block adds to all (C, S) sums: with thousands of groups that costs more than its
         # rows, unless these are as many.
@@ -213,6 +248,10 @@ class GlmKernel:
                     mean = np.exp(eta)
                     value += w @ (y * eta - mean)
                     residual = y - mean
+            elif self.family == NEGATIVE_BINOMIAL:
+                each, residual, of_scale = negative_binomial.slopes(y, eta, log_scale)
+                value += w @ each
+                along_scale += w @ of_scale
             else:
                 residual = (y - eta) / sigma
                 squares = w @ residual**2
@@ -226,23 +265,27 @@ class GlmKernel:
         return value, gradient
 
     def _hessian(self, rows: GlmRows, theta: Float) -> AnyMatrix:
-        """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, with v the variance; for the normal also along log σ."""
-        coefficients, one = self.coefficients, theta[None]
-        eta = rows.predictor(coefficients.evaluate(one)[0])
+        """∂²L/∂c∂cᵀ = −Σ w v z zᵀ, with v the variance; also along log σ or log φ."""
+        coefficients, scale, w = self.coefficients, self.coefficients.scale, rows.weights
+        one = theta[None]
+        eta, log_scale = rows.predictor(coefficients.evaluate(one)[0]), self._log_scale(one)[0]
+        mixed, twice = np.zeros(0), 0.0
         if self.family == "normal":
-            variance = np.full(len(rows), 1.0 / self._sigma(one)[0] ** 2)
+            variance = np.full(len(rows), np.exp(-2.0 * log_scale))
             residual = variance * (rows.y - eta)
+            mixed, twice = -2.0 * residual, -2.0 * float((w * residual) @ (rows.y - eta))
+        elif self.family == NEGATIVE_BINOMIAL:
+            _, residual, _ = negative_binomial.slopes(rows.y, eta, log_scale)
+            bend, mixed, of_scale = negative_binomial.bends(rows.y, eta, log_scale)
+            above, variance = negative_binomial.weights_above(rows), -bend
+            twice = float(w @ of_scale) + negative_binomial.bend_of_sum(above, log_scale)
         else:
             mean, variance = moments(self.family, eta)
             residual = rows.y - mean
-        residual = rows.weights * residual
-        along = rows.z.transposed_times(residual)
-        curvature = -rows.z.gram(rows.weights * variance)
-        hessian = coefficients.hessian(theta, along, curvature)
-        scale = coefficients.scale
-        if self.family == "normal" and isinstance(scale, int):
-            across = -2.0 * coefficients.gradient(one, along[None])[0]
-            twice = -2.0 * float(residual @ (rows.y - eta))
+        along = rows.z.transposed_times(w * residual)
+        hessian = coefficients.hessian(theta, along, -rows.z.gram(w * variance))
+        if isinstance(scale, int):
+            across = coefficients.gradient(one, rows.z.transposed_times(w * mixed)[None])[0]
             beside = _cross(scale, across, twice)
             return hessian + (beside if is_sparse(hessian) else beside.toarray())
         return hessian

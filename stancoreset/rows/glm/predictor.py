@@ -48,7 +48,7 @@ class Coefficients:
     """The map from draws to coefficients, and from derivatives along these to parameters'.
 
     `scale` is, for the normal, the position of log σ among the parameters (int), or σ itself
-    (float).
+    (float); for the negative binomial that of log φ, or φ.
     """
 
     terms: tuple[Term, ...]
