@@ -141,9 +141,10 @@ class CoresetModel(Closing):
         Number of chunks of the full data that are evaluated at the same time, by threads of this
         process or by processes of CmdStan; default: the number of available cores.
     glm : bool
-        Whether to evaluate the likelihood of a GLM (logistic, Poisson with log link, normal; also
-        with group effects) on the full data by matrix products, after a check that their values
-        equal Stan's, and loops over rows of other programs by statements about all rows at once.
+        Whether to evaluate the likelihood of a GLM (logistic, normal, Poisson and negative
+        binomial with log link; also with group effects) on the full data by matrix products, after
+        a check that their values equal Stan's, and loops over rows of other programs by statements
+        about all rows at once.
     passes : {"auto", "engine"}
         The engine that evaluates the full data when CmdStan samples. ``"auto"``: stanli, in this
         process, if it is installed and its densities, gradients and rows' log likelihoods equal
