@@ -20,7 +20,9 @@ from stancoreset.runs.folder import RunFolder
 
 pytestmark = pytest.mark.fit
 
-GROUPS, ROWS = 200, 3_000
+GROUPS, ROWS = 160, 2_400
+#: Slope that is added to each group's effect, in posterior sds: weights are then uneven.
+PUSH = 0.034
 SLOPES = """
 data { int N; int J; array[N] int g; vector[N] x; array[N] int<lower=0, upper=1> y; }
 parameters { vector[2] m; vector<lower=0>[2] s; cholesky_factor_corr[2] L; matrix[2, J] z; }
@@ -33,7 +35,7 @@ model {
   to_vector(z) ~ std_normal();
 }
 """
-SHORT = {"iter_sampling": 1_000, "max_rounds": 1, "show_progress": False}
+SHORT = {"iter_sampling": 500, "max_rounds": 1, "show_progress": False}
 
 
 class Fitted(NamedTuple):
@@ -66,7 +68,7 @@ def pushed(fitted, size, alike=False, draws=3_000):
 @pytest.fixture(scope="module")
 def uneven(fitted):
     """Rows and quadratic whose weights are uneven, and their posterior."""
-    return pushed(fitted, 0.03)
+    return pushed(fitted, PUSH)
 
 
 def left_of(fitted, coreset, draws):
@@ -133,7 +135,7 @@ def test_marginals_stand_beside_a_certificate_of_all_weights(fitted):
     assert len(found.mean_shift) == len(found.names)
     # Their noise is smaller than that of the weights of all together.
     assert found.moved[0] < certificate.mean_shift + 0.02
-    assert "marginals of 200 groups" in dict(certificate.facts())["marginals"]
+    assert f"marginals of {GROUPS} groups" in dict(certificate.facts())["marginals"]
 
 
 def test_uneven_weights_of_many_groups_are_certified_by_marginals(fitted, uneven):
@@ -147,7 +149,7 @@ def test_uneven_weights_of_many_groups_are_certified_by_marginals(fitted, uneven
     effects = np.array([name.startswith("z_1") for name in found.names])
     signs = np.sign(found.mean_shift[effects])
     assert np.mean(signs == -((-1.0) ** np.arange(GROUPS))) > 0.95
-    assert np.abs(found.mean_shift[effects]).mean() == pytest.approx(0.03, abs=0.01)
+    assert np.abs(found.mean_shift[effects]).mean() == pytest.approx(PUSH, abs=0.01)
     judge = Certifier(model._session, model.read(data), coreset)
     every = judge.certificate(judge.chains(posterior), 8_000)
     session = model._session

@@ -626,12 +626,12 @@ def test_rows_of_two_crossed_factors_on_disk_are_those_in_memory(tmp_path, monke
     """No row completes the quadratic: random ones stand beside it, with their own weights."""
     monkeypatch.setattr(blocks_room, "MAX_DENSE", MANY)
     rng = np.random.default_rng(5)
-    n, g, h = 9_000, rng.integers(200, size=9_000), rng.integers(90, size=9_000)
-    x, effects = rng.normal(size=n), (0.4 * rng.normal(size=200), 0.6 * rng.normal(size=90))
+    n, g, h = 6_000, rng.integers(120, size=6_000), rng.integers(60, size=6_000)
+    x, effects = rng.normal(size=n), (0.4 * rng.normal(size=120), 0.6 * rng.normal(size=60))
     y = 1 + 0.2 * x + effects[0][g] + effects[1][h] + rng.normal(size=n)
     rows = {"y": y, "x": x, "g": g + 1, "h": h + 1, "weights": rng.integers(1, 3, n) * 1.0}
     pd.DataFrame(rows).to_parquet(tmp_path / "rows.parquet")
-    values = {"J": 200, "K": 90}
+    values = {"J": 120, "K": 60}
     table = sc.Table(tmp_path / "rows.parquet", values=values, memory=0, chunk_rows=1_000)
     with sc.CoresetModel(stan_code=CROSSED, engine="stanli") as model:
         here, there = (
