@@ -58,7 +58,7 @@ def exact_quantiles(data: dict[str, Any], shares: list[float]) -> dict[str, np.n
 
 @pytest.fixture(scope="module")
 def groups() -> dict[str, Any]:
-    return grouped_data(20, 4_000)[0]
+    return grouped_data(12, 1_500)[0]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_hierarchical_posterior_needs_neither_rows_nor_chains(fit, groups):
     assert fit.coreset.method == "quadratic only"
     assert fit.evidence is None
     with sc.CoresetModel(stan_code=GROUPED_CODE, engine="stanli") as model:
-        whole = model.sample(groups, seed=reseeded(2), iter_sampling=2_000, show_progress=False)
+        whole = model.sample(groups, seed=reseeded(2), show_progress=False)
     names = ("b", "sd_1", "z_1")
     assert_agree(*(of_draws(d, *names) for d in (fit.posterior, whole)), within=CERTIFIED)
 
@@ -148,7 +148,7 @@ def test_draws_are_those_of_the_coreset_and_show_what_they_are_worth(groups, siz
         flat = draws.reshape(-1, draws.shape[-1])
         ours = draws_container(session, flat, full, Labels())
         chains = model.sample(
-            groups, fit.coreset, seed=reseeded(4), iter_sampling=4_000, show_progress=False
+            groups, fit.coreset, seed=reseeded(4), iter_sampling=2_000, show_progress=False
         )
     assert draws.shape[:2] == (nuts.chains, nuts.draws)
     assert_agree(*(of_draws(d, "b", "sd_1", "z_1") for d in (ours, chains)), within=0.1)
