@@ -22,7 +22,7 @@ model {
 @pytest.mark.fit
 def test_the_reference_has_independent_draws_and_the_fit_is_that_of_all_rows():
     """The rows see ``mu + sd * z`` of each group, against NUTS on all rows."""
-    rng, count, groups = np.random.default_rng(3), 4_000, 20
+    rng, count, groups = np.random.default_rng(3), 1_500, 10
     group, x = rng.integers(0, groups, count), rng.uniform(size=count)
     rate = np.exp(0.3 + 0.6 * rng.normal(size=groups))
     data = {"N": count, "J": groups, "g": group + 1, "x": x}
