@@ -66,17 +66,33 @@ class Moving:
         shifts: Shifts = MappingProxyType({}),
     ) -> Float:
         """Convert draws of the `own` density (S, P) to the coordinates of the moved density."""
+        there = self._there(draws, exponents)
+        return own.unconstrain(self.centring.moved(own.constrain(draws), exponents, shifts, there))
+
+    def shift_of(
+        self,
+        number: int,
+        draws: Float,
+        values: Mapping[str, Float],
+        exponents: Sequence[float],
+        shifts: Shifts,
+    ) -> Shifts:
+        """Shifts of some effects that suit draws (S, P), whose `values` are known by name."""
+        there = self._there(draws, exponents)
+        return self.centring.shift_of(number, values, exponents, shifts, there)
+
+    def _there(self, draws: Float, exponents: Sequence[float]) -> dict[str, Float]:
+        """Located effects that are centred, by the parameter's name."""
         centring = self.centring
-        values = centring.moved(own.constrain(draws), exponents, shifts)
         far = exponents[len(centring.scaled) :]
         names = {
             e.name: centring.names[e.name] for e, x in zip(centring.located, far, strict=False) if x
         }
-        if names:
-            with self.bind(centring.there, centring.data(exponents)) as there:
-                moved = there.generated(draws, tuple(names.values()))
-            values |= {name: moved[c] for name, c in names.items()}
-        return own.unconstrain(values)
+        if not names:
+            return {}
+        with self.bind(centring.there, centring.data(exponents)) as there:
+            moved = there.generated(draws, tuple(names.values()))
+        return {name: moved[c] for name, c in names.items()}
 
 
 @dataclass(frozen=True)
@@ -172,7 +188,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
         for exponent in effects.exponents(values):
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
             # A dense metric knows where effects meet their mean.
-            by = {} if dense else centring.shift_of(i, values, exponent)
+            by = {} if dense else moving.shift_of(i, draws, values, further, others)
             worse = bool(exponent)
             for tried in (*([others] if exponent else []), *([{**others, **by}] if by else [])):
                 found = apart(further, tried)

@@ -37,8 +37,10 @@ from stancoreset.stan.shifts import (
     Shift,
     Shifted,
     Shifts,
+    Source,
     indexed,
     is_free,
+    own_mean,
     regression,
     where_asked,
 )
@@ -164,43 +166,70 @@ class Centring:
             found |= one.data(shifts.get((one.number, one.by.name), np.zeros((0, 0))))
         return found
 
-    def shift_of(self, number: int, values: Mapping[str, Float], exponent: float) -> Shifts:
-        """Shifts of some effects by a regression of their means on all φ, of draws (S, *shape).
+    def shift_of(
+        self,
+        number: int,
+        values: Mapping[str, Float],
+        exponents: Sequence[float],
+        shifts: Shifts,
+        there: Mapping[str, Float] = MappingProxyType({}),
+    ) -> Shifts:
+        """Shifts of some effects by a regression on all φ, of draws (S, *shape).
 
         Only scaled effects are shifted as they are centred, and no others; others have none where
-        they are centred.
+        they are centred. For the other arguments see `moved`.
         """
-        shifts = [one for one in self.shifts if one.number == number]
-        if not shifts or (number < len(self.scaled)) != bool(exponent):
+        own = [one for one in self.shifts if one.number == number]
+        if not own or (number < len(self.scaled)) != bool(exponents[number]):
             return {}
-        effects = shifts[0].effects
-        here = effects.means(self._centred(number, values, exponent))
-        found = regression(here, [one.by.name for one in shifts], values)
-        return {(number, name): amount for name, amount in found.items()}
+        earlier = {key: amount for key, amount in shifts.items() if key[0] < number}
+        found = self.moved(values, exponents, earlier, there)
+        here = self._centred(number, values, exponents[number])
+        flat, kind = here.reshape(len(here), -1), own[0].effects.kind(here.shape[1:])
+        sources = {one.by.name: self._source(one.by, found) for one in own if not one.by_own_mean}
+        amounts = regression(flat, kind, sources)
+        left = flat + sum(sources[name] @ amount.T for name, amount in amounts.items())
+        amounts |= {one.by.name: own_mean(left) for one in own if one.by_own_mean}
+        return {(number, name): amount for name, amount in amounts.items()}
 
     def moved(
         self,
         values: Mapping[str, Float],
         exponents: Sequence[float],
         shifts: Shifts = MappingProxyType({}),
+        there: Mapping[str, Float] = MappingProxyType({}),
     ) -> dict[str, Float]:
-        """Parameters (S, *shape) by name, with c of scaled effects in place of z.
+        """Parameters (S, *shape) by name, with c of effects in place of z or a.
 
-        Located effects are shifted, and centred by the program `there`.
+        Of located effects that are centred c is what the program `there` gives.
         """
-        found = dict(values)
+        found = {**values, **there}
         for number, exponent in enumerate(exponents):
-            amounts = {name: a for (which, name), a in shifts.items() if which == number}
-            if amounts or (exponent and number < len(self.scaled)):
-                c = self._centred(number, values, exponent)
+            own = [x for x in self.shifts if (number, x.by.name) in shifts and x.number == number]
+            if own or (exponent and number < len(self.scaled)):
                 place = self.effects[number].shifted
                 assert place is not None
-                for name, amount in amounts.items():
-                    c = c + place.by(values[name].reshape(len(c), -1) @ amount.T, c.ndim)
                 if found[place.name] is values[place.name]:
                     found[place.name] = np.array(values[place.name])
-                found[place.name][_place(place.part)] = c
+                c = found[place.name][_place(place.part)]
+                c[...] = self._centred(number, values, exponent)
+                for one in reversed(own):  # the first of the program's statements is the last here
+                    amount = shifts[number, one.by.name]
+                    if one.by_own_mean:
+                        amount = amount / (1.0 - amount.mean())
+                    c += (self._source(one.by, found) @ amount.T).reshape(c.shape)
         return found
+
+    def _source(self, by: Source, moved: Mapping[str, Float]) -> Float:
+        """Values of φ, (S, q), where effects that come before have moved."""
+        if by.of_effects is None:
+            value = moved[by.name]
+        else:
+            effects = self.effects[by.of_effects].shifted
+            assert effects is not None
+            value = moved[effects.name][_place(effects.part)]
+        flat = value.reshape(len(value), -1)
+        return flat if by.of_effects is None else flat.mean(axis=1, keepdims=True)
 
     def _centred(self, number: int, values: Mapping[str, Float], exponent: float) -> Float:
         """Scaled effects without shifts; others as they are."""
@@ -226,7 +255,8 @@ def centring(program: n.Program) -> Centring | None:
     centred = {e.name for e in scaled} | {e.name for e in around}
     free = [d for d in program.parameters if d.name not in centred and is_free(d)]
     vectors = [d for d in free if d.size.base == "vector" and d.constraint.kind == "none"]
-    # Numbers shift all, and vectors that numbers shift all but one another.
+    # Numbers shift all, and vectors that numbers shift all but one another; the mean of effects
+    # shifts these and those that come after, except vectors, by which it is shifted itself.
     numbers = [d for d in free if d not in vectors]
     others = tuple(Shifted(d.name, (), "vector") for d in vectors if numbers)
     effects: tuple[Movable, ...] = (*scaled, *around, *others)
@@ -247,10 +277,13 @@ def centring(program: n.Program) -> Centring | None:
         return next((e.moved_prior(x, new[e.name]) for e, x in behind if node == e.prior), None)
 
     shifts = [
-        Shift(i, what, d, *(names.fresh(f"{part}_{i + 1}_{d.name}") for part in _NAMES))
+        Shift(i, what, by, *(names.fresh(f"{part}_{i + 1}_{by.name}") for part in _NAMES))
         for i, one in reversed(list(enumerate(effects)))
         if (what := one.shifted) is not None
-        for d in (*numbers, *(() if one in others else vectors))
+        for by in (
+            *(() if one in others else _means(effects[: i + 1])),
+            *(Source.parameter(d) for d in (*numbers, *(() if one in others else vectors))),
+        )
     ]
     bounds = n.Constraint("bounds", n.IntLit("0"), n.IntLit("1"))
     size = n.SizedType("real", (n.IntLit(str(len(effects))),))
@@ -291,6 +324,13 @@ def centring(program: n.Program) -> Centring | None:
         names=new,
         shifts=tuple(shifts),
     )
+
+
+def _means(effects: Sequence[Movable]) -> Iterator[Source]:
+    """The mean of each of some effects, the last ones' first, of those that are of one kind."""
+    for i, one in reversed(list(enumerate(effects))):
+        if (what := one.shifted) is not None and what.kinds is None:
+            yield Source.mean(i, what)
 
 
 def _effects(program: n.Program) -> Iterator[Effects]:

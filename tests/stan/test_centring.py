@@ -202,7 +202,7 @@ def test_the_density_is_that_of_the_program(name):
             exponents = [exponent if i == number else 0.0 for i in range(len(forms.effects))]
             amounts = {
                 at: rng.normal(size=a.shape)
-                for at, a in forms.shift_of(number, known, exponent).items()
+                for at, a in forms.shift_of(number, known, exponents, {}).items()
             }
             for shifts in ({}, amounts) if amounts else ({},):
                 own, moved = ENGINE.compile(code).bind(data), moving.bound(exponents, shifts)
@@ -233,17 +233,26 @@ model {
 """
 
 
-def test_shifts_of_all_kinds_at_once_leave_the_density():
-    """Vectors that numbers shift shift effects in turn; each is undone before it is used."""
+@pytest.mark.parametrize("of_a", [0.0, 0.5])
+def test_shifts_of_all_kinds_at_once_leave_the_density(of_a):
+    """Vectors that numbers shift shift effects in turn, and so does the mean of those before.
+
+    Each shift is undone before what it moved is used; `of_a` is the exponent of a located effect.
+    """
     moving = moving_of(ALL_KINDS, {})
     forms = moving.centring
     assert [e.name for e in forms.effects] == ["z", "a", "d", "e", "b"]
     rng = np.random.default_rng(2)
-    known = own_values(ALL_KINDS, {}, rng.normal(0, 0.3, (200, 40)))
-    exponents, shifts = (0.5, 0.0, 0.0, 1.0, 0.0), {}
-    for number, exponent in enumerate(exponents):
-        shifts |= forms.shift_of(number, known, exponent)
-    assert set(shifts) == {(i, by) for i in (0, 1, 2) for by in "bcm"} | {(4, "c"), (4, "m")}
+    with ENGINE.compile(ALL_KINDS).bind({}) as own:
+        draws = rng.normal(0, 0.3, (200, own.n_params))
+        known = own.constrain(draws)
+    exponents, shifts = (0.5, of_a, 0.0, 1.0, 0.0), {}
+    for number in range(len(exponents)):
+        shifts |= moving.shift_of(number, draws, known, exponents, shifts)
+    shifted = {0: {*"bcm", "mean_1"}, 2: {*"bcm", "mean_1", "mean_2", "mean_3"}, 4: {*"cm"}}
+    if not of_a:  # located effects are centred, or shifted
+        shifted[1] = {*"bcm", "mean_1", "mean_2"}
+    assert set(shifts) == {(i, by) for i, names in shifted.items() for by in names}
     shifts = {at: rng.normal(size=a.shape) for at, a in shifts.items()}
     with (
         ENGINE.compile(ALL_KINDS).bind({}) as own,
