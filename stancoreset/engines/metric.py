@@ -39,8 +39,9 @@ DENSE_PARAMETERS = 400
 DENSE_AT_LITTLE_COST = 100
 #: Largest variance λ of a direction, in units of a diagonal metric, for which this metric is good
 #: enough. Trajectories turn round after a length of about π, which is an angle of π/√λ along the
-#: direction: successive draws have a correlation of about cos(π/√λ), one half for λ = 9.
-CROSSED_VARIANCE = 9.0
+#: direction: successive draws have a correlation of about cos(π/√λ), 0.71 for λ = 16, so that 4,000
+#: are worth 690 along it, and a certificate asks for 400.
+CROSSED_VARIANCE = 16.0
 #: Smallest number of draws per parameter with a dense metric, unless gradients are known too.
 #: Covariances of S draws in P dimensions, whitened by the true one, have eigenvalues from
 #: (1 − √(P/S))² to (1 + √(P/S))².

@@ -394,19 +394,16 @@ class StanliBound(Closing):
 
     def unconstrain(self, values: Mapping[str, Float]) -> Float:
         """See `BoundModel.unconstrain`."""
-        shapes = self._layout.shapes
-        count = min((len(values[name]) for name in shapes if name in values), default=0)
-        if count >= _MANY:
-            some = {n: np.asarray(values[n])[-1:] for n in shapes if n in values}
-            last = self._layout.join(some)
+        rows = self._layout.join(values)
+        if len(rows) >= _MANY:
             # A type without closed formulas is refused; stanli's own message says more.
             with suppress(StancoresetError):
                 program = StanProgram.from_code(self._compiled.code)
                 found = Transforms.from_program(program, self._data).unconstrain(values)
                 # The last draw says whether they are stanli's coordinates.
-                if np.allclose(found[-1], self._unconstrained(last)[0]):
+                if np.allclose(found[-1], self._unconstrained(rows[-1:])[0]):
                     return found
-        return self._unconstrained(self._layout.join(values))
+        return self._unconstrained(rows)
 
     def _unconstrained(self, rows: Float) -> Float:
         try:

@@ -404,7 +404,7 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
         top = climb(density, np.zeros(prior.n_params), slope=_FLAT)
         known = np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL)
         start = np.where(known & ~held, top.theta, origin.mean)
-        conditional = Conditional(alone, ~held, start, np.ones(len(start)))
+        conditional = Conditional.of(alone, ~held, start, np.ones(len(start)))
         height = conditional.log_marginal(start[held][None])[0]
         if rung == _RUNGS[0] or height > highest:
             best, highest = start, height

@@ -104,11 +104,17 @@ class SparseSandwich:
         array([[1.]])
         """
         numbers = Matrix((1.0 + np.arange(jacobian.nnz), jacobian.nonzero()), shape=jacobian.shape)
-        turned, middle = Matrix(numbers.T), Matrix(middle)
+        turned, middle = Matrix(numbers.T), Matrix(middle, copy=True)
+        middle.eliminate_zeros()
         first = Product.of(turned, middle)
         second = Product.of(first.pattern, jacobian, matrix)
         places = np.searchsorted(_keys(second.pattern), _keys(matrix))
         return cls(middle.data, turned.data.astype(np.intp) - 1, first, second, places)
+
+    @property
+    def pattern(self) -> Matrix:
+        """Of the result; its numbers do not matter."""
+        return self.second.pattern
 
     def value(self, jacobian: Matrix) -> Float:
         """The numbers of Jᵀ A J."""

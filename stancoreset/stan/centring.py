@@ -34,6 +34,8 @@ from numpy.typing import NDArray
 
 from stancoreset.stan.located import Located, located
 from stancoreset.stan.shifts import (
+    NOT_SHIFTED,
+    Amount,
     Shift,
     Shifted,
     Shifts,
@@ -41,6 +43,7 @@ from stancoreset.stan.shifts import (
     indexed,
     is_free,
     own_mean,
+    precisions,
     regression,
     where_asked,
 )
@@ -56,7 +59,7 @@ _SCALED_BY = {
     "matrix": ("vector", "matrix"),
 }
 # What the names of shifts and of their sizes begin with.
-_NAMES = ("shift", "shift_rows", "shift_columns")
+_NAMES = ("shift", "shift_rows", "shift_columns", "shift_weights", "shift_weighted")
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class Centring:
         """Data that move `effects`; those with exponent 0 stay."""
         found: dict[str, Any] = {self.asked: np.array(exponents, dtype=np.float64)}
         for one in self.shifts:
-            found |= one.data(shifts.get((one.number, one.by.name), np.zeros((0, 0))))
+            found |= one.data(shifts.get((one.number, one.by.name), NOT_SHIFTED))
         return found
 
     def shift_of(
@@ -186,10 +189,18 @@ class Centring:
         found = self.moved(values, exponents, earlier, there)
         here = self._centred(number, values, exponents[number])
         flat, kind = here.reshape(len(here), -1), own[0].effects.kind(here.shape[1:])
-        sources = {one.by.name: self._source(one.by, found) for one in own if not one.by_own_mean}
-        amounts = regression(flat, kind, sources)
-        left = flat + sum(sources[name] @ amount.T for name, amount in amounts.items())
-        amounts |= {one.by.name: own_mean(left) for one in own if one.by_own_mean}
+        weights = {one.by.name: self._weights(one.by, found) for one in own if not one.by_own_mean}
+        sources = {
+            one.by.name: self._source(one.by, found, weights[one.by.name])
+            for one in own
+            if not one.by_own_mean
+        }
+        slopes = regression(flat, kind, sources)
+        amounts = {name: Amount(matrix, weights[name]) for name, matrix in slopes.items()}
+        left = flat + sum(sources[name] @ matrix.T for name, matrix in slopes.items())
+        for one in own:
+            if one.by_own_mean and (by := own_mean(left)) is not None:
+                amounts[one.by.name] = by
         return {(number, name): amount for name, amount in amounts.items()}
 
     def moved(
@@ -214,22 +225,31 @@ class Centring:
                 c = found[place.name][_place(place.part)]
                 c[...] = self._centred(number, values, exponent)
                 for one in reversed(own):  # the first of the program's statements is the last here
-                    amount = shifts[number, one.by.name]
+                    matrix, weights = shifts[number, one.by.name]
                     if one.by_own_mean:
-                        amount = amount / (1.0 - amount.mean())
-                    c += (self._source(one.by, found) @ amount.T).reshape(c.shape)
+                        matrix = matrix / (1.0 - weights @ matrix)
+                    c += (self._source(one.by, found, weights) @ matrix.T).reshape(c.shape)
         return found
 
-    def _source(self, by: Source, moved: Mapping[str, Float]) -> Float:
+    def _source(self, by: Source, moved: Mapping[str, Float], weights: Float) -> Float:
         """Values of φ, (S, q), where effects that come before have moved."""
-        if by.of_effects is None:
-            value = moved[by.name]
-        else:
-            effects = self.effects[by.of_effects].shifted
-            assert effects is not None
-            value = moved[effects.name][_place(effects.part)]
-        flat = value.reshape(len(value), -1)
-        return flat if by.of_effects is None else flat.mean(axis=1, keepdims=True)
+        if by.number is None:
+            return moved[by.name].reshape(len(moved[by.name]), -1)
+        return (self._flat(by.number, moved) @ weights)[:, None]
+
+    def _weights(self, by: Source, moved: Mapping[str, Float]) -> Float:
+        """The weights of effects in their mean; of a parameter there are none."""
+        if by.number is None:
+            return np.empty(0)
+        found = precisions(self._flat(by.number, moved))
+        return found / found.sum()
+
+    def _flat(self, number: int, moved: Mapping[str, Float]) -> Float:
+        """Effects by their number, (S, d)."""
+        effects = self.effects[number].shifted
+        assert effects is not None
+        value = moved[effects.name][_place(effects.part)]
+        return value.reshape(len(value), -1)
 
     def _centred(self, number: int, values: Mapping[str, Float], exponent: float) -> Float:
         """Scaled effects without shifts; others as they are."""

@@ -10,15 +10,17 @@ they are data. Each φ is a parameter that may take any value, or the mean of ef
 before: where rows see m + a_k + b_l, the mean of all b_l goes down as that of all a_k goes up. The
 A of a covariate that groups have in common differ from group to group.
 
-Of the mean of the effects themselves, c_k = a_k + (s − 1) ā, it is known much less than effects
-without their mean, or much better; s makes it as wide as that of independent effects would be.
+The mean of the effects themselves may be known much less, or better, than they are without it: in
+c_k = a_k + (s − 1) ā it is as wide as that of independent effects would be. Means are weighted by
+precision, w_k ∝ 1 / var(a_k − ā): in units of their own spread, effects that all move by as much
+move along w.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +29,17 @@ from stancoreset.stan.syntax import nodes as n
 
 Float = NDArray[np.float64]
 
-#: Matrices A, effects × elements of φ, by the effects' number and φ's name.
-Shifts = Mapping[tuple[int, str], Float]
+
+class Amount(NamedTuple):
+    """How far effects are shifted: A, effects × elements of φ; of a mean φ also its weights."""
+
+    matrix: Float
+    weights: Float
+
+
+NOT_SHIFTED = Amount(np.zeros((0, 0)), np.zeros(0))
+#: By the effects' number and φ's name.
+Shifts = Mapping[tuple[int, str], Amount]
 
 
 @dataclass(frozen=True)
@@ -62,23 +73,33 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Source:
-    """φ: a parameter, or the mean of effects that come before."""
+    """φ: a parameter, or the mean of effects that come before, of which `number` is theirs."""
 
     name: str
-    column: n.Expr  # a vector of Stan
-    of_effects: int | None = None  # their number
+    value: n.Expr  # of a mean the effects
+    base: str
+    number: int | None = None
 
     @classmethod
     def parameter(cls, decl: n.Decl) -> Source:
         """A parameter, a number or a vector."""
-        phi = n.Var(decl.name)
-        return cls(decl.name, n.call("rep_vector", phi, n.ONE) if decl.size.base == "real" else phi)
+        return cls(decl.name, n.Var(decl.name), decl.size.base)
 
     @classmethod
     def mean(cls, number: int, effects: Shifted) -> Source:
         """The mean of effects of one kind."""
-        value = n.call("mean", indexed(effects.name, effects.part))
-        return cls(f"mean_{number + 1}", n.call("rep_vector", value, n.ONE), number)
+        value = indexed(effects.name, effects.part)
+        return cls(f"mean_{number + 1}", value, effects.base, number)
+
+    def column(self, weights: str) -> n.Expr:
+        """φ as a vector of Stan."""
+        value = self.value
+        if self.number is not None:
+            row_by_row = n.Transpose(value) if self.base == "matrix" else value
+            value = n.call("dot_product", n.Var(weights), n.call("to_vector", row_by_row))
+        elif self.base == "vector":
+            return value
+        return n.call("rep_vector", value, n.ONE)
 
 
 @dataclass(frozen=True)
@@ -88,34 +109,43 @@ class Shift:
     number: int  # of the effects
     effects: Shifted
     by: Source  # φ
-    # Of the matrix A, effects × elements of φ, and of its sizes.
+    # Of the matrix A, effects × elements of φ, and its sizes; of a mean's weights and their number.
     name: str
     rows: str
     columns: str
+    weights: str
+    weighted: str
 
     @property
     def by_own_mean(self) -> bool:
         """Whether φ is the mean of the effects that are shifted, as they are after it."""
-        return self.by.of_effects == self.number
+        return self.by.number == self.number
 
     @property
     def declarations(self) -> tuple[n.Decl, ...]:
-        """Declarations of the matrix A in the data, sizes first."""
-        sizes = self.rows, self.columns
+        """Declarations of the matrix A and of weights in the data, sizes first."""
         none = n.Constraint("bounds", n.IntLit("0"))
-        matrix = n.SizedType("matrix", (), tuple(map(n.Var, sizes)))
-        whole = (n.Decl(size, n.SizedType("int"), none) for size in sizes)
-        return (*whole, n.Decl(self.name, matrix))
+        sizes = [self.rows, self.columns, *([] if self.by.number is None else [self.weighted])]
+        rows, columns, *weighted = map(n.Var, sizes)
+        return (
+            *(n.Decl(size, n.SizedType("int"), none) for size in sizes),
+            n.Decl(self.name, n.SizedType("matrix", (), (rows, columns))),
+            *(n.Decl(self.weights, n.SizedType("vector", (), (one,))) for one in weighted),
+        )
 
-    def data(self, amount: Float) -> dict[str, Any]:
-        """Data for the declarations of A; A has no rows if nothing is shifted."""
-        return {self.rows: amount.shape[0], self.columns: amount.shape[1], self.name: amount}
+    def data(self, amount: Amount) -> dict[str, Any]:
+        """Data for the declarations; A has no rows if nothing is shifted."""
+        rows, columns = amount.matrix.shape
+        found = {self.rows: rows, self.columns: columns, self.name: amount.matrix}
+        if self.by.number is not None:
+            found |= {self.weighted: len(amount.weights), self.weights: amount.weights}
+        return found
 
     @property
     def back(self) -> n.Stmt:
         """Statement that subtracts A φ from c, which has the effects' name, if A has rows."""
         here = indexed(self.effects.name, self.effects.part)
-        amount: n.Expr = n.Binary(n.Var(self.name), "*", self.by.column)
+        amount: n.Expr = n.Binary(n.Var(self.name), "*", self.by.column(self.weights))
         if self.effects.base == "matrix":
             sizes = n.call("rows", here), n.call("cols", here)
             amount = n.call("to_matrix", amount, *sizes, n.ZERO)  # row by row
@@ -163,15 +193,29 @@ def regression(
     return {name: -part.T for name, part in zip(columns, np.split(slopes, ends), strict=True)}
 
 
-def own_mean(effects: Float) -> Float:
-    """The A, (d, 1), with which the mean of effects (S, d) is as wide as of independent ones.
+def precisions(effects: Float, turns: int = 3) -> Float:
+    """1 / var(a_k − ā) of effects (S, d), with ā weighted by them: (d,)."""
+    found = np.ones(effects.shape[1])
+    for _ in range(turns):
+        mean = effects @ found / found.sum()
+        variance = np.var(effects - mean[:, None], axis=0)
+        # An effect that is the mean has no spread about it.
+        found = 1.0 / np.maximum(variance, 0.1 * np.median(variance))
+    return found
 
-    Of c = a + (s − 1) ā, with s² = var(a_k − ā) d / (d − 1) over d var(ā), a is c + (1/s − 1) c̄.
+
+def own_mean(effects: Float) -> Amount | None:
+    """The shift by their own mean ā with which it is as wide as that of independent effects.
+
+    Of c = a + (s − 1) ā, with s² var ā = 1 / Σ_k 1 / var(a_k − ā), a is c + (1/s − 1) c̄. There is
+    none of effects (S, d) that do not vary.
     """
-    size = effects.shape[1]
-    mean = effects.mean(axis=1, keepdims=True)
-    own, of_mean = np.mean(np.var(effects - mean, axis=0)), (size - 1) * np.var(mean)
-    return np.full((size, 1), 1.0 - np.sqrt(of_mean / own) if own > 0 and of_mean > 0 else 0.0)
+    if effects.shape[1] < 2 or not np.all(np.var(effects, axis=0) > 0):
+        return None
+    precision = precisions(effects)
+    weights = precision / precision.sum()
+    ratio = np.sqrt(np.var(effects @ weights) * precision.sum())  # 1/s
+    return Amount(np.full((len(weights), 1), 1.0 - ratio), weights) if ratio > 0 else None
 
 
 def is_free(decl: n.Decl) -> bool:

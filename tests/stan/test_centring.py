@@ -7,6 +7,7 @@ import pytest
 from moving import ENGINE, moving_of
 
 from stancoreset.stan import StanProgram, centring
+from stancoreset.stan.shifts import Amount
 
 CORRELATED = """
 functions {
@@ -186,6 +187,11 @@ def own_values(code, data, points):
         return own.constrain(points[:, : own.n_params])
 
 
+def drawn(amount, rng):
+    """Another shift of the same effects: any serves."""
+    return Amount(rng.normal(size=amount.matrix.shape), rng.uniform(size=amount.weights.shape))
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_density_is_that_of_the_program(name):
     """log p(c) = log p(z) − log |dc/dz|, by the engine."""
@@ -201,8 +207,7 @@ def test_the_density_is_that_of_the_program(name):
         for exponent in effects.exponents(known):
             exponents = [exponent if i == number else 0.0 for i in range(len(forms.effects))]
             amounts = {
-                at: rng.normal(size=a.shape)
-                for at, a in forms.shift_of(number, known, exponents, {}).items()
+                at: drawn(a, rng) for at, a in forms.shift_of(number, known, exponents, {}).items()
             }
             for shifts in ({}, amounts) if amounts else ({},):
                 own, moved = ENGINE.compile(code).bind(data), moving.bound(exponents, shifts)
@@ -253,7 +258,7 @@ def test_shifts_of_all_kinds_at_once_leave_the_density(of_a):
     if not of_a:  # located effects are centred, or shifted
         shifted[1] = {*"bcm", "mean_1", "mean_2"}
     assert set(shifts) == {(i, by) for i, names in shifted.items() for by in names}
-    shifts = {at: rng.normal(size=a.shape) for at, a in shifts.items()}
+    shifts = {at: drawn(amount, rng) for at, amount in shifts.items()}
     with (
         ENGINE.compile(ALL_KINDS).bind({}) as own,
         moving.bound(exponents, shifts) as moved,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -60,6 +59,14 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Flat:
+    """One h at which H(h), the `hessian`, is not positive definite; None if f is not finite."""
+
+    hessian: AnyMatrix | None = field(default=None, repr=False)
+    log_marginal: float = -np.inf
+
+
+@dataclass(frozen=True)
 class Conditional:
     """u given h of one prior × quadratic.
 
@@ -70,117 +77,96 @@ class Conditional:
         The coordinates u.
     point : ndarray, shape (P,)
         Its u are u₀.
-    width : ndarray, shape (P,)
-        Standard deviations, the steps of differences.
-    seed : int
-        Of the point at which it is found which coordinates meet.
+    of_prior, of_psi : Directions
+        Along which the prior's Hessian and the Jacobian of ψ are read.
+    sandwich : DenseSandwich or SparseSandwich
+        H from both.
+    blocks : Blocks or None
+        Groups of u, in whose order H is factored; None if it is a dense matrix.
     """
 
     density: PriorTimesQuadratic
     inner: NDArray[np.bool_] = field(repr=False)
     point: Float = field(repr=False)
-    width: Float = field(repr=False)
-    seed: int = 0
+    of_prior: Directions = field(repr=False)
+    of_psi: Directions = field(repr=False)
+    sandwich: DenseSandwich | SparseSandwich = field(repr=False)
+    blocks: Blocks | None = field(default=None, repr=False)
 
-    def given(self, h: Float) -> Iterator[Given | None]:
-        """u given each of some h, (K, dim h), one by one; None where H is not positive definite."""
-        each = self.density.n_params * (1 + 2 * self._of_prior.count + self._of_psi.count)
-        for cut in cuts(len(h), each + self._size_of_factor):
-            points = self._points(h[cut])
-            curvatures = zip(points, self._curvatures(points), strict=True)
-            factors = [self._climb(point, *found) for point, found in curvatures]
-            peaks = self.density.log_density(points)
-            for point, factor, peak in zip(points, factors, peaks, strict=True):
-                if factor is None or not np.isfinite(peak):
-                    yield None
+    @classmethod
+    def of(
+        cls,
+        density: PriorTimesQuadratic,
+        inner: NDArray[np.bool_],
+        point: Float,
+        width: Float,
+        seed: int = 0,
+    ) -> Conditional:
+        """Find which coordinates meet, near a point (P,) by steps of standard deviations (P,)."""
+        # At random points no product is zero by chance.
+        rng, names = np.random.default_rng([seed, 89]), density.param_names
+        generic = point + width * rng.uniform(0.5, 1.5, len(point))
+        gradient = density.prior.log_density_gradient
+        meets = dependencies(lambda points: gradient(points)[1], generic, width, names)
+        of_prior = Directions.symmetric(meets[inner][:, inner], inner, width)
+        of_psi = Directions.of(
+            dependencies(density.seen, generic, width, names)[:, inner], inner, width
+        )
+        if not is_sparse(density.curvature):
+            return cls(density, inner, point, of_prior, of_psi, DenseSandwich(density.curvature))
+        sandwich = SparseSandwich.of(of_psi.pattern, density.curvature, of_prior.pattern)
+        return cls(density, inner, point, of_prior, of_psi, sandwich, Blocks.of(sandwich.pattern))
+
+    def given(self, h: Float) -> Iterator[Given | Flat]:
+        """u given each of some h, (K, dim h), one by one."""
+        density, of_prior, of_psi, inner = self.density, self.of_prior, self.of_psi, self.inner
+        each = density.n_params * (1 + 2 * of_prior.count + of_psi.count)
+        each += int(inner.sum()) ** 2 if self.blocks is None else self.blocks.numbers
+        for cut in cuts(len(h), each):
+            points = np.tile(self.point, (len(h[cut]), 1))
+            points[:, ~inner] = h[cut]
+            around, ahead = of_prior.around(points), of_psi.ahead(points)
+            slopes, priors = of_prior.central(density.prior.log_density_gradient(around)[1])
+            psi, jacobians = of_psi.forward(density.seen(ahead))
+            gradient = density.quadratic(psi)[1]
+            found: list[AnyFactor | Flat] = []
+            known: Float | None = None
+            for k, point in enumerate(points):
+                jacobian = jacobians(k)
+                # Of centred effects it is always the same.
+                if known is None or not np.array_equal(known, jacobian.data):
+                    known, bent = jacobian.data, self.sandwich.value(jacobian)
+                hessian = self.sandwich.less(bent, priors(k))
+                try:
+                    factor = _factored(hessian, self.blocks)
+                except (LinAlgError, ValueError):
+                    found.append(Flat(hessian.copy()))
+                    continue
+                point[inner] += factor.solve(slopes[k, inner] + jacobian.T @ gradient[k])
+                found.append(factor)
+            peaks = density.value(density.prior.log_density(points), density.seen(points))
+            for point, one, peak in zip(points, found, peaks, strict=True):
+                if isinstance(one, Flat):
+                    yield one
                 else:
-                    yield Given(point[self.inner], factor, float(peak))
+                    yield Given(point[inner], one, float(peak)) if np.isfinite(peak) else Flat()
 
     def log_marginal(self, h: Float) -> Float:
         """ℓ at each of some h, (K, dim h) → (K,); −∞ where H is not positive definite."""
-        return np.array([-np.inf if one is None else one.log_marginal for one in self.given(h)])
+        found = np.empty(len(h))
+        for k, one in enumerate(self.given(h)):
+            found[k] = one.log_marginal
+        return found
 
     def require_proper(self, h: Float) -> None:
         """Raise a `ReferenceFitError` that names what is flat in u, if H(h) is not definite."""
-        ((hessian, _),) = self._curvatures(self._points(h[None]))
-        gaussian_at(self.point[self.inner], dense(hessian), self._names)
+        for one in self.given(h[None]):
+            if isinstance(one, Flat) and one.hessian is not None:
+                gaussian_at(self.point[self.inner], dense(one.hessian), self._names)
 
     @property
     def _names(self) -> tuple[str, ...]:
         return tuple(np.array(self.density.param_names)[self.inner])
-
-    def _points(self, h: Float) -> Float:
-        points = np.tile(self.point, (len(h), 1))
-        points[:, ~self.inner] = h
-        return points
-
-    def _climb(self, point: Float, hessian: AnyMatrix, slope: Float) -> AnyFactor | None:
-        """Move a point to (h, m(h)), and factor H(h); None if it is not positive definite."""
-        try:
-            factor = _factored(hessian, self._blocks)
-        except (LinAlgError, ValueError):
-            return None
-        point[self.inner] += factor.solve(slope)
-        return factor
-
-    def _curvatures(self, points: Float) -> Iterator[tuple[AnyMatrix, Float]]:
-        """H and the gradient of f along u at each of some points, all evaluated together.
-
-        The next sparse H takes the place of the one before.
-        """
-        density, of_prior, of_psi = self.density, self._of_prior, self._of_psi
-        around = of_prior.around(points)
-        slopes, priors = of_prior.central(density.prior.log_density_gradient(around)[1])
-        psi, jacobians = of_psi.forward(density.seen(of_psi.ahead(points)))
-        gradient = density.quadratic(psi)[1]
-        known: Float | None = None
-        for k in range(len(points)):
-            jacobian, prior = jacobians(k), priors(k)
-            # Of centred effects it is always the same.
-            if known is None or not np.array_equal(known, jacobian.data):
-                known, bent = jacobian.data, self._sandwich.value(jacobian)
-            hessian = self._sandwich.less(bent, prior)
-            yield hessian, np.asarray(slopes[k, self.inner] + jacobian.T @ gradient[k])
-
-    @cached_property
-    def _sandwich(self) -> DenseSandwich | SparseSandwich:
-        """Jᵀ A J less the prior's Hessian."""
-        curvature = self.density.curvature
-        if not is_sparse(curvature):
-            return DenseSandwich(curvature)
-        return SparseSandwich.of(self._of_psi.pattern, curvature, self._of_prior.pattern)
-
-    @property
-    def _size_of_factor(self) -> int:
-        """Largest number of a factor's numbers."""
-        return int(self.inner.sum()) ** 2 if self._blocks is None else self._blocks.numbers
-
-    @cached_property
-    def _blocks(self) -> Blocks | None:
-        """Groups of u, in whose order H is factored; None if it is a dense matrix."""
-        ((hessian, _),) = self._curvatures(self._generic[None])
-        return Blocks.of(hessian) if is_sparse(hessian) else None
-
-    @cached_property
-    def _of_prior(self) -> Directions:
-        density, inner = self.density, self.inner
-        gradient = density.prior.log_density_gradient
-        meets = dependencies(
-            lambda points: gradient(points)[1], self._generic, self.width, density.param_names
-        )
-        return Directions.symmetric(meets[inner][:, inner], inner, self.width)
-
-    @cached_property
-    def _of_psi(self) -> Directions:
-        density, inner = self.density, self.inner
-        meets = dependencies(density.seen, self._generic, self.width, density.param_names)
-        return Directions.of(meets[:, inner], inner, self.width)
-
-    @property
-    def _generic(self) -> Float:
-        """A point at which no product is zero by chance."""
-        rng = np.random.default_rng([self.seed, 89])
-        return self.point + self.width * rng.uniform(0.5, 1.5, len(self.point))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,11 @@ class PriorTimesQuadratic:
         bent = np.asarray(delta @ self.curvature)
         return delta @ self.gradient - 0.5 * np.sum(bent * delta, axis=1), self.gradient - bent
 
+    def value(self, log_prior: Float, psi: Float) -> Float:
+        """f from log π (S,) and ψ (S, p), (S,); −∞ outside the support."""
+        value = log_prior + self.quadratic(psi)[0]
+        return np.where(np.isfinite(value), value, -np.inf)
+
     def log_density(self, draws: Float) -> Float:
         """f at unconstrained draws, (S, P) → (S,); −∞ outside the support."""
-        value = self.prior.log_density(draws) + self.quadratic(self.seen(draws))[0]
-        return np.where(np.isfinite(value), value, -np.inf)
+        return self.value(self.prior.log_density(draws), self.seen(draws))

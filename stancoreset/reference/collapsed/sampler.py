@@ -19,7 +19,7 @@ from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.posterior import KHAT_USABLE
 from stancoreset.reference.collapsed.block import MOST_HYPERPARAMETERS
-from stancoreset.reference.collapsed.conditional import Conditional, Given
+from stancoreset.reference.collapsed.conditional import Conditional, Flat, Given
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.collapsed.mixture import (
     WeightedDraws,
@@ -117,7 +117,7 @@ def sample_collapsed(
             f"most {MOST_HYPERPARAMETERS}"
         )
     rng = np.random.default_rng([seed, 97])
-    conditional = Conditional(density, inner, point, width, seed)
+    conditional = Conditional.of(density, inner, point, width, seed)
     found = None
     if outer:
         place = None if before is None else before.place(inner)
@@ -137,7 +137,7 @@ def sample_collapsed(
     means[:, ~inner] = points[numbers]
     for k, given in enumerate(conditional.given(points[numbers])):
         h, times = points[numbers[k]], int(repeats[k])
-        if given is None:
+        if isinstance(given, Flat):
             conditional.require_proper(h)
             raise ReferenceFitError("prior times quadratic has no finite density")
         means[k, inner] = given.mean

@@ -101,7 +101,7 @@ def log_marginal_by_quadrature(density, log_s):
 def test_the_marginal_density_is_that_of_quadrature(make, size):
     density = make([2.0, 5.0][:size], [0.7, -0.4][:size])
     inner = np.array([False] + [True] * size)
-    conditional = Conditional(density, inner, np.zeros(1 + size), np.ones(1 + size))
+    conditional = Conditional.of(density, inner, np.zeros(1 + size), np.ones(1 + size))
     h = np.array([[-0.5], [0.3]])
     ours = conditional.log_marginal(h)
     theirs = [log_marginal_by_quadrature(density, float(x)) for x in h[:, 0]]
@@ -214,7 +214,7 @@ def test_groups_are_factored_as_an_arrow():
         density = PriorTimesQuadratic(
             Prior(names, value), lambda x: x[:, 1:], np.zeros(1 + size), slope, matrix
         )
-        conditional = Conditional(density, inner, np.zeros(2 + size), np.ones(2 + size))
+        conditional = Conditional.of(density, inner, np.zeros(2 + size), np.ones(2 + size))
         found.append(list(conditional.given(np.array([[-0.3], [0.4]]))))
     for dense, sparse in zip(*found, strict=True):
         assert np.isclose(dense.peak, sparse.peak)
