@@ -201,7 +201,7 @@ model {
 
 @pytest.mark.fit
 def test_crossed_effects_and_covariates_of_groups_need_no_dense_metric():
-    """Of levels with ten to hundreds of rows; scales are all but known: a Gaussian in closed form."""
+    """Of levels with ten rows and hundreds; scales are all but known: a Gaussian in closed form."""
     rng = np.random.default_rng(reseeded(6))
     first, second, count = 90, 40, 6_000
     shares = rng.gamma(1.0, size=first) + 0.1
