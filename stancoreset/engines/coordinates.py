@@ -182,17 +182,29 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
         with moving.bound(exponents, shifts) as bound:
             return score_divergence(moved, bound.log_density_gradient(moved)[1], dense=dense)
 
+    def shifted(first: int, exponents: tuple[float, ...], shifts: Shifts, *, alone: bool) -> Shifts:
+        """Shifts with those of one effect, unless it shall be `alone`, and of those that see it."""
+        later = {number for number, _ in shifts if number > first}
+        for number in (first, *sorted(later)):
+            shifts = {key: amount for key, amount in shifts.items() if key[0] != number}
+            if not (alone and number == first):
+                by = moving.shift_of(number, draws, values, exponents, shifts)
+                shifts = {**shifts, **by}
+        return shifts
+
     def moved_further(i: int, chosen: _Choice, least: Float) -> tuple[_Choice, Float]:
         effects, (exponents, shifts) = centring.effects[i], chosen
-        others = {key: amount for key, amount in shifts.items() if key[0] != i}
-        for exponent in effects.exponents(values):
+        # What has moved once may yet be shifted.
+        for exponent in (exponents[i],) if exponents[i] else effects.exponents(values):
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
-            # A dense metric knows where effects meet their mean.
-            by = {} if dense else moving.shift_of(i, draws, values, further, others)
             worse = bool(exponent)
-            for tried in (*([others] if exponent else []), *([{**others, **by}] if by else [])):
+            # A dense metric knows where effects meet their mean.
+            for alone in (True, False)[exponent == exponents[i] : 1 + (not dense)]:
+                tried = shifted(i, further, shifts, alone=alone)
+                if not alone and all(number != i for number, _ in tried):
+                    continue
                 found = apart(further, tried)
-                what = f"{effects.name} ^ {exponent:g}{', shifted' * (tried is not others)}"
+                what = f"{effects.name} ^ {exponent:g}{', shifted' * (not alone)}"
                 _log.debug("%s: %.1f apart, was %.1f", what, found.mean(), least.mean())
                 worse &= _saves(found, least)
                 if _saves(least, found):
@@ -200,10 +212,6 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
             if worse:  # halfway already: the whole way leads further away
                 break
         return chosen, least
-
-    def moved(i: int, chosen: _Choice) -> bool:
-        exponents, shifts = chosen
-        return bool(exponents[i]) or any(number == i for number, _ in shifts)
 
     chosen: _Choice = (0.0,) * len(centring.effects), {}
     least = score_divergence(draws, own.log_density_gradient(draws)[1], dense=dense)
@@ -213,7 +221,8 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
         for i in left:
             chosen, least = moved_further(i, chosen, least)
         # What one gains may be hidden by another that has moved since: schools by districts.
-        left = [i for i in left if not moved(i, chosen)] if chosen is not before else []
+        known = {number for number, _ in chosen[1]}
+        left = [i for i in left if i not in known] if chosen is not before else []
     return chosen
 
 

@@ -43,8 +43,8 @@ from stancoreset.stan.shifts import (
     indexed,
     is_free,
     own_mean,
-    precisions,
     regression,
+    weights_of,
     where_asked,
 )
 from stancoreset.stan.syntax import Names, bare, name_of, printer, substituted
@@ -199,7 +199,7 @@ class Centring:
         amounts = {name: Amount(matrix, weights[name]) for name, matrix in slopes.items()}
         left = flat + sum(sources[name] @ matrix.T for name, matrix in slopes.items())
         for one in own:
-            if one.by_own_mean and (by := own_mean(left)) is not None:
+            if one.by_own_mean and (by := own_mean(left, kind)) is not None:
                 amounts[one.by.name] = by
         return {(number, name): amount for name, amount in amounts.items()}
 
@@ -227,7 +227,7 @@ class Centring:
                 for one in reversed(own):  # the first of the program's statements is the last here
                     matrix, weights = shifts[number, one.by.name]
                     if one.by_own_mean:
-                        matrix = matrix / (1.0 - weights @ matrix)
+                        matrix = matrix @ np.linalg.inv(np.eye(len(weights)) - weights @ matrix)
                     c += (self._source(one.by, found, weights) @ matrix.T).reshape(c.shape)
         return found
 
@@ -235,21 +235,20 @@ class Centring:
         """Values of φ, (S, q), where effects that come before have moved."""
         if by.number is None:
             return moved[by.name].reshape(len(moved[by.name]), -1)
-        return (self._flat(by.number, moved) @ weights)[:, None]
+        return self._flat(by.number, moved)[0] @ weights.T
 
     def _weights(self, by: Source, moved: Mapping[str, Float]) -> Float:
-        """The weights of effects in their mean; of a parameter there are none."""
+        """The weights of effects in their means; of a parameter there are none."""
         if by.number is None:
-            return np.empty(0)
-        found = precisions(self._flat(by.number, moved))
-        return found / found.sum()
+            return np.empty((0, 0))
+        return weights_of(*self._flat(by.number, moved))
 
-    def _flat(self, number: int, moved: Mapping[str, Float]) -> Float:
-        """Effects by their number, (S, d)."""
+    def _flat(self, number: int, moved: Mapping[str, Float]) -> tuple[Float, NDArray[np.intp]]:
+        """Effects by their number, (S, d), and their kinds, (d,)."""
         effects = self.effects[number].shifted
         assert effects is not None
         value = moved[effects.name][_place(effects.part)]
-        return value.reshape(len(value), -1)
+        return value.reshape(len(value), -1), effects.kind(value.shape[1:])
 
     def _centred(self, number: int, values: Mapping[str, Float], exponent: float) -> Float:
         """Scaled effects without shifts; others as they are."""
@@ -347,9 +346,9 @@ def centring(program: n.Program) -> Centring | None:
 
 
 def _means(effects: Sequence[Movable]) -> Iterator[Source]:
-    """The mean of each of some effects, the last ones' first, of those that are of one kind."""
+    """The means of each of some effects, the last ones' first; a vector of kinds has none."""
     for i, one in reversed(list(enumerate(effects))):
-        if (what := one.shifted) is not None and what.kinds is None:
+        if (what := one.shifted) is not None and (what.kinds is None or what.base == "matrix"):
             yield Source.mean(i, what)
 
 

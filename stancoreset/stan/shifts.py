@@ -31,13 +31,13 @@ Float = NDArray[np.float64]
 
 
 class Amount(NamedTuple):
-    """How far effects are shifted: A, effects × elements of φ; of a mean φ also its weights."""
+    """How far effects are shifted: A, effects × elements of φ; weights of means, φ × effects."""
 
     matrix: Float
     weights: Float
 
 
-NOT_SHIFTED = Amount(np.zeros((0, 0)), np.zeros(0))
+NOT_SHIFTED = Amount(np.zeros((0, 0)), np.zeros((0, 0)))
 #: By the effects' number and φ's name.
 Shifts = Mapping[tuple[int, str], Amount]
 
@@ -73,12 +73,13 @@ class Shifted:
 
 @dataclass(frozen=True)
 class Source:
-    """φ: a parameter, or the mean of effects that come before, of which `number` is theirs."""
+    """φ: a parameter, or the means of each kind of other effects, of which `number` is theirs."""
 
     name: str
-    value: n.Expr  # of a mean the effects
+    value: n.Expr  # of means the effects
     base: str
     number: int | None = None
+    kinds: int | None = None  # of the effects, as those of `Shifted`
 
     @classmethod
     def parameter(cls, decl: n.Decl) -> Source:
@@ -87,19 +88,23 @@ class Source:
 
     @classmethod
     def mean(cls, number: int, effects: Shifted) -> Source:
-        """The mean of effects of one kind."""
+        """The means of effects."""
         value = indexed(effects.name, effects.part)
-        return cls(f"mean_{number + 1}", value, effects.base, number)
+        return cls(f"mean_{number + 1}", value, effects.base, number, effects.kinds)
 
-    def column(self, weights: str) -> n.Expr:
-        """φ as a vector of Stan."""
-        value = self.value
-        if self.number is not None:
-            row_by_row = n.Transpose(value) if self.base == "matrix" else value
-            value = n.call("dot_product", n.Var(weights), n.call("to_vector", row_by_row))
-        elif self.base == "vector":
-            return value
-        return n.call("rep_vector", value, n.ONE)
+    def column(self, name: str) -> n.Expr:
+        """φ as a vector of Stan, of means with weights by this name, row by row."""
+        value, weights = self.value, n.Var(name)
+        if self.number is None:
+            return value if self.base == "vector" else n.call("rep_vector", value, n.ONE)
+        if self.kinds is None:
+            flat = n.call("to_vector", n.Transpose(value) if self.base == "matrix" else value)
+            return n.call("rep_vector", n.call("dot_product", weights, flat), n.ONE)
+        sizes = n.call("rows", value), n.call("cols", value)
+        shaped = n.call("to_matrix", weights, *sizes, n.ZERO)
+        if self.kinds == 1:
+            return n.call("rows_dot_product", shaped, value)
+        return n.Transpose(n.call("columns_dot_product", shaped, value))
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,11 @@ class Shift:
         rows, columns = amount.matrix.shape
         found = {self.rows: rows, self.columns: columns, self.name: amount.matrix}
         if self.by.number is not None:
-            found |= {self.weighted: len(amount.weights), self.weights: amount.weights}
+            # Every effect is in the mean of one kind.
+            found |= {
+                self.weighted: amount.weights.shape[1],
+                self.weights: amount.weights.sum(axis=0),
+            }
         return found
 
     @property
@@ -204,18 +213,30 @@ def precisions(effects: Float, turns: int = 3) -> Float:
     return found
 
 
-def own_mean(effects: Float) -> Amount | None:
-    """The shift by their own mean ā with which it is as wide as that of independent effects.
+def weights_of(effects: Float, kind: NDArray[np.intp]) -> Float:
+    """The weights of effects (S, d) in the mean of their kind, (kinds, d)."""
+    found = np.zeros((kind.max() + 1, len(kind)))
+    for one, weights in enumerate(found):
+        precision = precisions(effects[:, kind == one])
+        weights[kind == one] = precision / precision.sum()
+    return found
+
+
+def own_mean(effects: Float, kind: NDArray[np.intp]) -> Amount | None:
+    """The shift by their own means with which these are as wide as those of independent effects.
 
     Of c = a + (s − 1) ā, with s² var ā = 1 / Σ_k 1 / var(a_k − ā), a is c + (1/s − 1) c̄. There is
-    none of effects (S, d) that do not vary.
+    none of effects (S, d) that do not vary, nor of one alone.
     """
-    if effects.shape[1] < 2 or not np.all(np.var(effects, axis=0) > 0):
+    if not np.all(np.var(effects, axis=0) > 0) or len(kind) <= kind.max() + 1:
         return None
-    precision = precisions(effects)
-    weights = precision / precision.sum()
-    ratio = np.sqrt(np.var(effects @ weights) * precision.sum())  # 1/s
-    return Amount(np.full((len(weights), 1), 1.0 - ratio), weights) if ratio > 0 else None
+    weights, matrix = weights_of(effects, kind), np.zeros((len(kind), kind.max() + 1))
+    for one in range(kind.max() + 1):
+        own = effects[:, kind == one]
+        if own.shape[1] > 1:
+            spread = np.var(own @ weights[one, kind == one])
+            matrix[kind == one, one] = 1.0 - np.sqrt(spread * precisions(own).sum())  # 1 − 1/s
+    return Amount(matrix, weights)
 
 
 def is_free(decl: n.Decl) -> bool:

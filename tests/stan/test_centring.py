@@ -189,7 +189,8 @@ def own_values(code, data, points):
 
 def drawn(amount, rng):
     """Another shift of the same effects: any serves."""
-    return Amount(rng.normal(size=amount.matrix.shape), rng.uniform(size=amount.weights.shape))
+    weights = amount.weights * rng.uniform(0.5, 1.5, amount.weights.shape)
+    return Amount(rng.normal(size=amount.matrix.shape), weights)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
