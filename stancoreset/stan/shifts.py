@@ -11,13 +11,14 @@ before: where rows see m + a_k + b_l, the mean of all b_l goes down as that of a
 A of a covariate that groups have in common differ from group to group.
 
 The mean of the effects themselves may be known much less, or better, than they are without it: in
-c_k = a_k + (s − 1) ā it is as wide as that of independent effects would be. Means are weighted by
-precision, w_k ∝ 1 / var(a_k − ā): in units of their own spread, effects that all move by as much
-move along w.
+c_k = a_k + (s − 1) ā it is as wide as that of independent effects would be, and the log Jacobian is
+a constant. Means are weighted by precision, w_k ∝ 1 / var(a_k − ā): others have the noise of levels
+with few rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -63,12 +64,9 @@ class Shifted:
 
     def kind(self, shape: tuple[int, ...]) -> NDArray[np.intp]:
         """The kind of every element of effects of this shape, (d,)."""
-        number = np.zeros(shape, dtype=np.intp)
-        if self.kinds is not None:
-            number += np.expand_dims(
-                np.arange(shape[self.kinds - 1]), tuple(set(range(len(shape))) - {self.kinds - 1})
-            )
-        return number.ravel()
+        if self.kinds is None:
+            return np.zeros(math.prod(shape), dtype=np.intp)
+        return np.indices(shape)[self.kinds - 1].ravel()
 
 
 @dataclass(frozen=True)
