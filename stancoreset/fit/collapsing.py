@@ -48,6 +48,7 @@ from stancoreset.rows import (
     Directions,
     FullData,
     Hessians,
+    Matrix,
     dependencies,
     is_sparse,
 )
@@ -396,7 +397,7 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
     Coordinates along which the prior rises without end stay at zero.
     """
     none, free = np.zeros(0), sparse.diags_array((~held).astype(float))
-    alone = PriorTimesQuadratic(prior, lambda x: x[:, :0], none, none, np.zeros((0, 0)))
+    alone = PriorTimesQuadratic(prior, lambda x: x[:, :0], none, none, Matrix((0, 0)))
     best, highest = np.zeros(prior.n_params), -np.inf
     for rung in _RUNGS if held.any() else _RUNGS[:1]:
         origin = GaussianFit(np.where(held, rung, 0.0), free)

@@ -14,7 +14,7 @@ def sparse_matrix(rng, rows, columns, share=0.3):
     )
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(12, 7), (5, 9), (1, 1), (4, 0)])
+@pytest.mark.parametrize(("rows", "columns"), [(12, 7), (5, 9), (1, 1), (4, 0), (0, 5)])
 def test_numbers_change_and_patterns_do_not(rows, columns):
     rng = np.random.default_rng(rows)
     middle = sparse_matrix(rng, rows, rows)
