@@ -189,12 +189,9 @@ class Centring:
         found = self.moved(values, exponents, earlier, there)
         here = self._centred(number, values, exponents[number])
         flat, kind = here.reshape(len(here), -1), own[0].effects.kind(here.shape[1:])
-        weights = {one.by.name: self._weights(one.by, found) for one in own if not one.by_own_mean}
-        sources = {
-            one.by.name: self._source(one.by, found, weights[one.by.name])
-            for one in own
-            if not one.by_own_mean
-        }
+        others = [one.by for one in own if not one.by_own_mean]
+        weights = {by.name: self._weights(by, found) for by in others}
+        sources = {by.name: self._source(by, found, weights[by.name]) for by in others}
         slopes = regression(flat, kind, sources)
         amounts = {name: Amount(matrix, weights[name]) for name, matrix in slopes.items()}
         left = flat + sum(sources[name] @ matrix.T for name, matrix in slopes.items())

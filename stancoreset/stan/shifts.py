@@ -86,9 +86,9 @@ class Source:
 
     @classmethod
     def mean(cls, number: int, effects: Shifted) -> Source:
-        """The means of effects."""
+        """The means of effects; no name in Stan begins as theirs does."""
         value = indexed(effects.name, effects.part)
-        return cls(f"mean_{number + 1}", value, effects.base, number, effects.kinds)
+        return cls(f"_mean_{number + 1}", value, effects.base, number, effects.kinds)
 
     def column(self, name: str) -> n.Expr:
         """φ as a vector of Stan, of means with weights by this name, row by row."""
@@ -200,15 +200,10 @@ def regression(
     return {name: -part.T for name, part in zip(columns, np.split(slopes, ends), strict=True)}
 
 
-def precisions(effects: Float, turns: int = 3) -> Float:
-    """1 / var(a_k − ā) of effects (S, d), with ā weighted by them: (d,)."""
-    found = np.ones(effects.shape[1])
-    for _ in range(turns):
-        mean = effects @ found / found.sum()
-        variance = np.var(effects - mean[:, None], axis=0)
-        # An effect that is the mean has no spread about it.
-        found = 1.0 / np.maximum(variance, 0.1 * np.median(variance))
-    return found
+def precisions(effects: Float) -> Float:
+    """1 / var(a_k − ā) of effects (S, d), (d,); of one alone it is 1."""
+    variance = np.var(effects - effects.mean(axis=1, keepdims=True), axis=0)
+    return 1.0 / np.where(variance > 0, variance, 1.0)
 
 
 def weights_of(effects: Float, kind: NDArray[np.intp]) -> Float:

@@ -221,7 +221,7 @@ def test_crossed_effects_and_covariates_of_groups_need_no_dense_metric():
     assert needs_correlations(near, own.log_density_gradient(near)[1])
     with coordinates_for(own, near, moving) as inside:
         assert not inside.dense
-        assert {(0, "slope"), (0, "mean_1"), (1, "mean_1"), (1, "mean_2")} <= set(inside.shifts)
+        assert {(0, "slope"), (0, "_mean_1"), (1, "_mean_1"), (1, "_mean_2")} <= set(inside.shifts)
         options = {"chains": 4, "iter_sampling": 500, "inv_metric": inside.metric(near), "seed": 2}
         found = inside.sample(inits=near[:4], **options)
     a, b, mu, slope = np.split(near[:, :-2], [first, first + second, first + second + 1], axis=1)

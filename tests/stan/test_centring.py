@@ -151,6 +151,12 @@ PROGRAMS = {
         " a ~ normal(0, s); sum(a) ~ normal(1, 0.1); }",
         [("a", ())],
     ),
+    "beside a parameter that is called a mean": (
+        "parameters { vector[3] a; vector[1] b; real mean_1; real<lower=0> s; }"
+        " model { s ~ gamma(3, 3); a ~ normal(mean_1, s); b ~ normal(0, s);"
+        " mean_1 ~ normal(0, 1); sum(a) + b[1] ~ normal(1, 0.1); }",
+        [("a", ()), ("b", ())],
+    ),
     "raw ones beside others": (
         "parameters { vector[3] z; vector[3] a; real m; real<lower=0> s; real<lower=0> t; }"
         " model { s ~ normal(0, 1); t ~ normal(0, 1); z ~ std_normal(); a ~ normal(m, t);"
@@ -255,9 +261,9 @@ def test_shifts_of_all_kinds_at_once_leave_the_density(of_a):
     exponents, shifts = (0.5, of_a, 0.0, 1.0, 0.0), {}
     for number in range(len(exponents)):
         shifts |= moving.shift_of(number, draws, known, exponents, shifts)
-    shifted = {0: {*"bcm", "mean_1"}, 2: {*"bcm", "mean_1", "mean_2", "mean_3"}, 4: {*"cm"}}
+    shifted = {0: {*"bcm", "_mean_1"}, 2: {*"bcm", "_mean_1", "_mean_2", "_mean_3"}, 4: {*"cm"}}
     if not of_a:  # located effects are centred, or shifted
-        shifted[1] = {*"bcm", "mean_1", "mean_2"}
+        shifted[1] = {*"bcm", "_mean_1", "_mean_2"}
     assert set(shifts) == {(i, by) for i, names in shifted.items() for by in names}
     shifts = {at: drawn(amount, rng) for at, amount in shifts.items()}
     with (
