@@ -198,8 +198,10 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
         for exponent in (exponents[i],) if exponents[i] else effects.exponents(values):
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
             worse = bool(exponent)
-            # A dense metric knows where effects meet their mean.
-            for alone in (True, False)[exponent == exponents[i] : 1 + (not dense)]:
+            # Effects are tried without shifts where that is new, and with them for a diagonal metric:
+            # a dense one knows where effects meet their mean.
+            new = {True: exponent != exponents[i], False: not dense}
+            for alone in (alone for alone, tries in new.items() if tries):
                 tried = shifted(i, further, shifts, alone=alone)
                 if not alone and all(number != i for number, _ in tried):
                     continue
