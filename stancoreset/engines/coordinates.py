@@ -198,7 +198,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
         for exponent in (exponents[i],) if exponents[i] else effects.exponents(values):
             further = (*exponents[:i], exponent, *exponents[i + 1 :])
             worse = bool(exponent)
-            # Effects are tried without shifts where that is new, and with them for a diagonal metric:
+            # Without shifts effects are tried where that is new, with them for a diagonal metric:
             # a dense one knows where effects meet their mean.
             new = {True: exponent != exponents[i], False: not dense}
             for alone in (alone for alone, tries in new.items() if tries):
