@@ -38,6 +38,7 @@ from stancoreset.reference import (
     hessian_width,
     in_dimensions,
     in_use,
+    prior_mode,
     reference_from_evaluated,
     require_usable,
     sample_collapsed,
@@ -58,8 +59,6 @@ _log = logging.getLogger(__name__)
 
 # Largest whitened slope at the end of a climb, its iterations, and those before in no units.
 _SLOPE, _STEPS, _STRETCH = 0.1, 150, 40
-# Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
-_FLAT, _LEVEL = 1e-8, 1e-6
 # Logarithms at which scales of effects are held there.
 _RUNGS = (0.0, 3.0, 6.0)
 #: Width of the ridge that holds a climb of the likelihood near its start: as a multiple of what the
@@ -396,15 +395,11 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
     Scales are held at a few values, of which that with the highest marginal density is taken.
     Coordinates along which the prior rises without end stay at zero.
     """
-    none, free = np.zeros(0), sparse.diags_array((~held).astype(float))
+    none = np.zeros(0)
     alone = PriorTimesQuadratic(prior, lambda x: x[:, :0], none, none, Matrix((0, 0)))
     best, highest = np.zeros(prior.n_params), -np.inf
     for rung in _RUNGS if held.any() else _RUNGS[:1]:
-        origin = GaussianFit(np.where(held, rung, 0.0), free)
-        density = origin.whitened(prior.log_density_gradient)
-        top = climb(density, np.zeros(prior.n_params), slope=_FLAT)
-        known = np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL)
-        start = np.where(known & ~held, top.theta, origin.mean)
+        start = prior_mode(prior, np.where(held, rung, 0.0), held)
         conditional = Conditional.of(alone, ~held, start, np.ones(len(start)))
         height = conditional.log_marginal(start[held][None])[0]
         if rung == _RUNGS[0] or height > highest:

@@ -36,7 +36,7 @@ from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.small_copy import small_size
-from stancoreset.reference.summits import in_dimensions, start_seed
+from stancoreset.reference.summits import in_dimensions, prior_mode, start_seed
 from stancoreset.reference.thinned import ThinnedDraws
 from stancoreset.reference.third_order import ThirdOrder
 
@@ -73,6 +73,7 @@ __all__ = [
     "in_dimensions",
     "in_use",
     "pathfinder_draws",
+    "prior_mode",
     "reference_from_evaluated",
     "require_finite",
     "require_usable",

@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import logsumexp
 
 from stancoreset.engines import BoundModel, Float, climb, stan_init
@@ -21,10 +23,12 @@ from stancoreset.reference.base import GaussianFit
 from stancoreset.rows import FullData
 
 T = TypeVar("T")
+# Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
+_FLAT, _LEVEL = 1e-8, 1e-6
 
 
 def ends_of_climbs(
-    model: BoundModel | FullData,
+    model: FullData,
     seed: int,
     wanted: int,
     tries: int,
@@ -33,9 +37,11 @@ def ends_of_climbs(
 ) -> tuple[Float, str]:
     """Ends of optimisations from random inits, the highest first, (K, P), and the last failure.
 
-    There are at most `tries` optimisations, until as many as `wanted` have succeeded. `fit` returns
-    the Gaussian at a mode, or raises a `StancoresetError`: in coordinates that the first one
-    whitens, later optimisations take a tenth of the steps.
+    There are at most `tries` optimisations, until as many as `wanted` have succeeded. The second
+    init is moved to the prior's mode: of modes that rows cannot tell apart, as with classes
+    exchanged, there are too many for random inits, and the prior may say which one is highest.
+    `fit` returns the Gaussian at a mode, or raises a `StancoresetError`: in coordinates that the
+    first one whitens, later optimisations take a tenth of the steps.
     """
     message = ""
     ends: list[Float] = []
@@ -46,10 +52,12 @@ def ends_of_climbs(
             break
         try:
             own = start_seed(seed, attempt)
+            start = stan_init(model, np.random.default_rng(own))
+            if attempt == 1:
+                start = prior_mode(model.prior, start, np.zeros(len(start), dtype=bool))
             if known is None:
-                theta = model.mode(seed=own, max_iter=max_iter)
+                theta = model.mode(init=start, seed=own, max_iter=max_iter)
             else:
-                start = stan_init(model, np.random.default_rng(own))
                 whitened = known.whitened(model.log_density_gradient)
                 top = climb(whitened, known.standardised(start[None])[:, 0], max_iter=max_iter)
                 theta = np.asarray(known.mean + known.chol @ top.theta)
@@ -65,6 +73,17 @@ def ends_of_climbs(
                     known = fit(theta)
     order = np.argsort(-np.array(values), kind="stable")
     return np.array(ends).reshape(-1, model.n_params)[order], message
+
+
+def prior_mode(prior: BoundModel, start: Float, held: NDArray[np.bool_]) -> Float:
+    """Where the prior is highest, (P,), with some coordinates held at the start.
+
+    Coordinates along which the prior rises without end stay at the start as well.
+    """
+    free = GaussianFit(start, sparse.diags_array((~held).astype(float)))
+    top = climb(free.whitened(prior.log_density_gradient), np.zeros(len(start)), slope=_FLAT)
+    known = np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL)
+    return np.where(known & ~held, start + top.theta, start)
 
 
 def start_seed(seed: int, attempt: int) -> int:

@@ -209,6 +209,56 @@ def test_ends_of_climbs_do_not_depend_on_the_coordinates():
     np.testing.assert_allclose(whitened[:, 0], 10 / 10**2 / precision, rtol=1e-4)
 
 
+# Components that rows cannot tell apart, and the prior can.
+COMPONENTS = """
+data { int<lower=0> N; int K; vector[N] y; vector[K] centre; vector<lower=0>[N] weights; }
+parameters { vector[K] mu; simplex[K] share; }
+model {
+  mu ~ normal(centre, 1);
+  for (n in 1:N) {
+    vector[K] lp = log(share);
+    for (k in 1:K) lp[k] += normal_lpdf(y[n] | mu[k], 0.5);
+    target += weights[n] * log_sum_exp(lp);
+  }
+}
+generated quantities { vector[N] log_lik; log_lik = rep_vector(0, N); }
+"""
+CLASSES = """
+data { int<lower=0> N; int K; int R; array[N, R] int y; vector<lower=0>[N] weights; }
+parameters { simplex[K] share; array[R, K] simplex[K] says; }
+model {
+  for (r in 1:R) for (k in 1:K) says[r, k] ~ dirichlet(1 + 3 * one_hot_vector(K, k));
+  for (n in 1:N) {
+    vector[K] lp = log(share);
+    for (r in 1:R) for (k in 1:K) lp[k] += log(says[r, k, y[n, r]]);
+    target += weights[n] * log_sum_exp(lp);
+  }
+}
+generated quantities { vector[N] log_lik; log_lik = rep_vector(0, N); }
+"""
+
+
+@pytest.mark.parametrize("of", ["components", "classes"])
+def test_modes_that_the_prior_alone_tells_apart_end_at_the_highest(of):
+    rng, n, k = np.random.default_rng(1), 2_000, 4
+    label = rng.integers(k, size=n)
+    if of == "components":
+        centre = np.array([-6.0, -2.0, 2.0, 6.0])
+        code, data = COMPONENTS, {"y": rng.normal(centre[label], 0.5), "centre": centre}
+        truth = {"mu": centre, "share": np.full(k, 1 / k)}
+    else:
+        said = np.where(rng.random((n, 5)) < 0.7, label[:, None], rng.integers(k, size=(n, 5)))
+        says = 0.7 * np.eye(k) + 0.3 / k
+        code, data = CLASSES, {"y": said + 1, "R": 5}
+        truth = {"says": np.tile(says, (5, 1, 1)), "share": np.full(k, 1 / k)}
+    with full_data(code, {"N": n, "K": k, **data}) as full:
+        near = full.prior.unconstrain({v: np.asarray(x)[None] for v, x in truth.items()})[0]
+        highest = full.log_density(full.mode(init=near, seed=1)[None])[0]
+        for seed in range(5):
+            mode = laplace(full, 10, seed).gaussian.mean
+            assert full.log_density(mode[None])[0] == pytest.approx(highest, abs=0.01)
+
+
 def test_separated_data_with_a_flat_prior_are_refused():
     x = np.linspace(-1, 1, 50)
     with (
