@@ -37,7 +37,7 @@ from stancoreset.engines.metric import (
     needs_correlations,
     score_divergence,
 )
-from stancoreset.stan import Centring, Shifts
+from stancoreset.stan import Centring, Shifts, Sweeps
 
 _log = logging.getLogger(__name__)
 # Exponents and shifts.
@@ -51,12 +51,19 @@ class Moving:
     centring: Centring  # the program that moves them
     # Binds one of its programs to the density's data and further ones.
     bind: Callable[[str, Mapping[str, Any]], BoundModel]
+    # The factors by which means of effects are added to parameters, `stancoreset.stan.sweeping`.
+    sweeps: Sweeps = field(default_factory=dict)
+
+    def swept(self, own: BoundModel, draws: Float) -> Moving:
+        """The density with the sweeps that draws (S, P) of the `own` one ask for."""
+        return replace(self, sweeps=self.centring.sweeps_of(own.constrain(draws)))
 
     def bound(
         self, exponents: Sequence[float], shifts: Shifts = MappingProxyType({})
     ) -> BoundModel:
         """The density in which some effects are centred and shifted."""
-        return self.bind(self.centring.code, self.centring.data(exponents, shifts))
+        data = self.centring.data(exponents, shifts, self.sweeps)
+        return self.bind(self.centring.code, data)
 
     def move(
         self,
@@ -67,7 +74,8 @@ class Moving:
     ) -> Float:
         """Convert draws of the `own` density (S, P) to the coordinates of the moved density."""
         there = self._there(draws, exponents)
-        return own.unconstrain(self.centring.moved(own.constrain(draws), exponents, shifts, there))
+        values = own.constrain(draws)
+        return own.unconstrain(self.centring.moved(values, exponents, shifts, there, self.sweeps))
 
     def shift_of(
         self,
@@ -79,7 +87,7 @@ class Moving:
     ) -> Shifts:
         """Shifts of some effects that suit draws (S, P), whose `values` are known by name."""
         there = self._there(draws, exponents)
-        return self.centring.shift_of(number, values, exponents, shifts, there)
+        return self.centring.shift_of(number, values, exponents, shifts, there, self.sweeps)
 
     def _there(self, draws: Float, exponents: Sequence[float]) -> dict[str, Float]:
         """Located effects that are centred, by the parameter's name."""
@@ -152,6 +160,8 @@ def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) 
     """
     if near is None:
         return Coordinates(own, own)
+    if moving is not None:
+        moving = moving.swept(own, near[: enough_for_scores(near.shape[1])])
     if DENSE_AT_LITTLE_COST < near.shape[1] <= DENSE_PARAMETERS:
         found = _closest(own, near, moving, dense=False)
         draws = found.convert(near[: enough_for_scores(near.shape[1])])
@@ -165,7 +175,7 @@ def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) 
 def _closest(own: BoundModel, near: Float, moving: Moving | None, *, dense: bool) -> Coordinates:
     """The closest coordinates to those of a Gaussian with a dense or a diagonal metric."""
     exponents, shifts = ((), {}) if moving is None else _chosen(own, near, moving, dense)
-    if moving is None or (not any(exponents) and not shifts):
+    if moving is None or not (any(exponents) or shifts or moving.sweeps):
         return Coordinates(own, own, dense=dense)
     return Coordinates(own, moving.bound(exponents, shifts), moving, exponents, shifts, dense)
 
@@ -216,7 +226,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
         return chosen, least
 
     chosen: _Choice = (0.0,) * len(centring.effects), {}
-    least = score_divergence(draws, own.log_density_gradient(draws)[1], dense=dense)
+    least = apart(*chosen)
     left = list(range(len(centring.effects)))
     while left:
         before = chosen

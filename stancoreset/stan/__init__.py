@@ -25,6 +25,7 @@ from stancoreset.stan.likelihood import (
     too_large,
 )
 from stancoreset.stan.shifts import Shifts
+from stancoreset.stan.sweeping import Sweeps
 from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path
 from stancoreset.stan.tails import advice_on_tails
 from stancoreset.stan.weighted import WeightedProgram, weighted_program
@@ -40,6 +41,7 @@ __all__ = [
     "Names",
     "Shifts",
     "StanProgram",
+    "Sweeps",
     "WeightedProgram",
     "add_control",
     "advice_on_tails",

@@ -146,7 +146,7 @@ def ridge(count, error=0.05):
 
 
 @pytest.mark.fit
-def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
+def test_means_of_effects_that_the_rows_know_better_are_swept():
     """Independent draws, with the scale on a lattice, say so; NUTS then has their moments."""
     chains = 4
     data, quantities = ridge(450)
@@ -156,22 +156,20 @@ def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
     found = {}
     with coordinates_for(alone, near, moving) as inside:
         assert inside.exponents == (1.0,)
-        assert inside.shifts[0, "m"].matrix.mean() == pytest.approx(1.0, abs=0.1)
-        for shifts in (inside.shifts, {}):
-            moved = moving.bound((1.0,), shifts)
-            there = Coordinates(alone, moved, moving, (1.0,), shifts)
+        assert inside.moving.sweeps[0, "m"].matrix.item() == pytest.approx(1.0, abs=0.1)
+        for there in (inside, Coordinates(alone, moving.bound((1.0,)), moving, (1.0,))):
             metric = inverse_metric(there.convert(near))
             options = {"chains": chains, "iter_sampling": 500, "inv_metric": metric, "seed": 2}
-            found[bool(shifts)] = there.sample(inits=near[:chains], **options)
-    shifted, not_shifted = (arviz.ess(found[some].variables["m"]) for some in (True, False))
-    assert shifted > 3 * not_shifted
+            found[there is inside] = there.sample(inits=near[:chains], **options)
+    swept, whole = (arviz.ess(found[some].variables["m"]) for some in (True, False))
+    assert swept > 3 * whole
     drawn = {name: found[True].variables[name] for name in quantities}
     assert_agree(of_draws(drawn, *quantities), independent(quantities))
 
 
 @pytest.mark.fit
-def test_effects_that_are_shifted_need_no_dense_metric():
-    """Of two hundred effects; without shifts they do. The moments are those of the lattice."""
+def test_effects_whose_mean_is_swept_need_no_dense_metric():
+    """Of two hundred effects; with it they do. The moments are those of the lattice."""
     data, quantities = ridge(200)
     near = np.column_stack([quantities["z"], np.log(quantities["s"]), quantities["m"]])
     own = ENGINE.compile(RIDGE).bind(data)
@@ -179,13 +177,65 @@ def test_effects_that_are_shifted_need_no_dense_metric():
     with coordinates_for(own, near, moving_of(RIDGE, data)) as inside:
         assert not inside.dense
         assert inside.exponents == (1.0,)
-        assert inside.shifts[0, "m"].matrix.mean() == pytest.approx(1.0, abs=0.1)
+        assert inside.moving.sweeps[0, "m"].matrix.item() == pytest.approx(1.0, abs=0.1)
         metric = inside.metric(near, mixed=True)
         assert metric.shape == (202,)
         options = {"chains": 4, "iter_sampling": 1_000, "inv_metric": metric, "seed": 2}
         found = inside.sample(inits=near[:4], **options)
     drawn = {name: found.variables[name] for name in quantities}
     assert_agree(of_draws(drawn, *quantities), independent(quantities))
+
+
+@pytest.mark.fit
+def test_the_mean_of_few_effects_is_swept_into_the_number_beside_them():
+    """Of three levels with many rows each; draws and truth are those of a lattice over the scale.
+
+    The mean of the effects is as wide as their scale says, which has a heavy tail: a funnel.
+    """
+    rng = np.random.default_rng(reseeded(8))
+    y, error = np.array([0.9, 1.1, 1.3]), 0.02
+    code = RIDGE.replace("s ~ normal(0, 1)", "s ~ student_t(3, 0, 2.5)")
+    log_s = np.linspace(-6, 5, 4_001)
+    s = np.exp(log_s)
+    wide = s**2 + error**2
+    m_var = 1 / (len(y) / wide + 1 / 100)
+    m_mean = m_var * y.sum() / wide
+    log_p = stats.t.logpdf(s / 2.5, 3) + log_s - 0.5 * len(y) * np.log(wide)
+    log_p += 0.5 * np.log(m_var) - 0.5 * (y @ y) / wide + 0.5 * m_mean**2 / m_var
+    p = np.exp(log_p - log_p.max())
+    at = rng.choice(len(s), 20_000, p=p / p.sum())
+    m = rng.normal(m_mean[at], np.sqrt(m_var[at]))
+    z = (s / wide)[at][:, None] * (y - m[:, None])
+    z += error / np.sqrt(wide[at])[:, None] * rng.normal(size=z.shape)
+    near = np.column_stack([z, log_s[at], m])
+    data = {"K": len(y), "y": y, "error": error}
+    own, moving = ENGINE.compile(code).bind(data), moving_of(code, data)
+    worth = {}
+    with coordinates_for(own, near[:2_000], moving) as inside:
+        assert inside.moving.sweeps[0, "m"].matrix.item() == pytest.approx(1.0, abs=0.05)
+        whole = Coordinates(own, moving.bound((1.0,)), moving, (1.0,))
+        for there in (inside, whole):
+            options = {"inv_metric": there.metric(near[:2_000]), "adapt_delta": 0.95, "seed": 2}
+            found = there.sample(inits=near[:4], chains=4, iter_sampling=2_000, **options)
+            drawn = {"log_s": np.log(found.variables["s"]), "m": found.variables["m"]}
+            worth[there is inside] = arviz.ess(drawn["log_s"])
+            if there is inside:
+                assert_agree(of_draws(drawn), independent({"log_s": log_s[at], "m": m}))
+    assert worth[True] > 3 * worth[False]
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    ["y ~ normal(s * z, error); m ~ normal(1, 0.1);", "y ~ normal(s * z + m, 100);"],
+    ids=["the rows do not see the number", "they know nothing"],
+)
+def test_means_that_no_number_goes_with_are_not_swept(likelihood):
+    code = RIDGE.replace("y ~ normal(m + s * z, error);", likelihood)
+    data, _ = ridge(8)
+    moving = moving_of(code, data)
+    own = ENGINE.compile(code).bind(data)
+    near = own.sample(seed=1, chains=4, iter_sampling=500, adapt_delta=0.95).unconstrained
+    assert moving.swept(own, near.reshape(-1, own.n_params)).sweeps == {}
 
 
 TWO_FACTORS = """

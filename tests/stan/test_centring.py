@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from moving import ENGINE, moving_of
@@ -163,6 +165,14 @@ PROGRAMS = {
         " m ~ normal(0, 1); sum(s * z + a) ~ normal(1, 0.1); }",
         [("z", ()), ("a", ())],
     ),
+    "beside thresholds, and columns beside slopes": (
+        "parameters { ordered[2] c; vector[2] b; matrix[4, 2] z; vector<lower=0>[2] s;"
+        " array[1] vector[3] u; vector<lower=0>[1] t; }"
+        " model { c ~ normal(0, 1); b ~ normal(0, 1); to_vector(z) ~ std_normal(); s ~ gamma(3, 3);"
+        " for (k in 1:2) target += -square(b[k] + sum(s[k] * z[, k]));"
+        " u[1] ~ std_normal(); t ~ gamma(3, 3); sum(t[1] * u[1]) + c[1] ~ normal(1, 0.1); }",
+        [("z", ()), ("u", (1,))],
+    ),
     "correlated effects": (CORRELATED, [("z", ())]),
     "a Cholesky factor": (
         "parameters { vector[2] z; cholesky_factor_cov[2] L; real m; }"
@@ -278,6 +288,45 @@ def test_shifts_of_all_kinds_at_once_leave_the_density(of_a):
         left = moved.log_density(move(theta)) - own.log_density(theta)
         left += [log_jacobian(move, point) for point in theta]
         assert np.ptp(left) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (code, _) in PROGRAMS.items() if moving_of(code, {}).centring.sweeps]
+)
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0])
+def test_sweeps_of_all_means_at_once_leave_the_density(name, exponent):
+    """Whatever is added to each φ, beside shifts by all of them."""
+    code = PROGRAMS[name][0]
+    moving, rng = moving_of(code, {}), np.random.default_rng(3)
+    forms = moving.centring
+    with ENGINE.compile(code).bind({}) as own:
+        draws = rng.normal(0, 0.01, (200, own.n_params))
+        known = own.constrain(draws)
+        sweeps = {}
+        for one in forms.sweeps:
+            weights = one.weights_of(known)
+            for decl in one.into:
+                size = len(weights), known[decl.name][0].size
+                by = rng.normal(size=size).T
+                if decl.constraint.kind == "ordered":
+                    by[:] = by[0]
+                sweeps[one.number, decl.name] = Amount(by, weights)
+        moving = replace(moving, sweeps=sweeps)
+        exponents = [x if (x := exponent) in e.exponents(known) else 0.0 for e in forms.effects]
+        shifts = {}
+        for number in range(len(exponents)):
+            shifts |= moving.shift_of(number, draws, known, exponents, shifts)
+        shifts = {at: drawn(amount, rng) for at, amount in shifts.items()}
+        theta = rng.normal(0, 0.5, (5, own.n_params))
+        for some in ({}, shifts):
+
+            def move(draws, some=some):
+                return moving.move(own, draws, exponents, some)
+
+            with moving.bound(exponents, some) as moved:
+                left = moved.log_density(move(theta)) - own.log_density(theta)
+            left += [log_jacobian(move, point) for point in theta]
+            assert np.ptp(left) < 1e-9
 
 
 @pytest.mark.parametrize(
