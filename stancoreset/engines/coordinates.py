@@ -160,8 +160,6 @@ def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) 
     """
     if near is None:
         return Coordinates(own, own)
-    if moving is not None:
-        moving = moving.swept(own, near[: enough_for_scores(near.shape[1])])
     if DENSE_AT_LITTLE_COST < near.shape[1] <= DENSE_PARAMETERS:
         found = _closest(own, near, moving, dense=False)
         draws = found.convert(near[: enough_for_scores(near.shape[1])])
@@ -174,18 +172,24 @@ def coordinates_for(own: BoundModel, near: Float | None, moving: Moving | None) 
 
 def _closest(own: BoundModel, near: Float, moving: Moving | None, *, dense: bool) -> Coordinates:
     """The closest coordinates to those of a Gaussian with a dense or a diagonal metric."""
-    exponents, shifts = ((), {}) if moving is None else _chosen(own, near, moving, dense)
-    if moving is None or not (any(exponents) or shifts or moving.sweeps):
+    if moving is None:
+        return Coordinates(own, own, dense=dense)
+    enough = enough_for_scores(near.shape[1])
+    draws = near[:: max(1, len(near) // enough)][:enough]
+    (exponents, shifts), least = _chosen(own, draws, moving, dense)
+    swept = moving.swept(own, draws)
+    if swept.sweeps:
+        choice, found = _chosen(own, draws, swept, dense)
+        if _saves(least, found):
+            moving, (exponents, shifts) = swept, choice
+    if not (any(exponents) or shifts or moving.sweeps):
         return Coordinates(own, own, dense=dense)
     return Coordinates(own, moving.bound(exponents, shifts), moving, exponents, shifts, dense)
 
 
-def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choice:
-    """The exponents and shifts that save most, of one effect after the other."""
-    centring = moving.centring
-    enough = enough_for_scores(near.shape[1])
-    draws = near[:: max(1, len(near) // enough)][:enough]
-    values = own.constrain(draws)
+def _chosen(own: BoundModel, draws: Float, moving: Moving, dense: bool) -> tuple[_Choice, Float]:
+    """The exponents and shifts that save most, of one effect after the other, and what is left."""
+    centring, values = moving.centring, own.constrain(draws)
 
     def apart(exponents: tuple[float, ...], shifts: Shifts) -> Float:
         moved = moving.move(own, draws, exponents, shifts)
@@ -235,7 +239,7 @@ def _chosen(own: BoundModel, near: Float, moving: Moving, dense: bool) -> _Choic
         # What one gains may be hidden by another that has moved since: schools by districts.
         known = {number for number, _ in chosen[1]}
         left = [i for i in left if i not in known] if chosen is not before else []
-    return chosen
+    return chosen, least
 
 
 def _saves(before: Float, after: Float, least: float = 0.5, errors: float = 2.0) -> bool:

@@ -46,18 +46,25 @@ class Effects:
         """Whether λ may lie between 0 and 1."""
         return _base(self.factor) != "matrix"
 
-    def exponents(self, values: Mapping[str, Float], known: float = 0.3) -> tuple[float, ...]:
+    def exponents(self, values: Mapping[str, Float]) -> tuple[float, ...]:
         """Exponents λ that the effects allow, given draws near the posterior, (S, *shape).
 
-        Those of a Cholesky factor move if the log of each element of its diagonal has a standard
-        deviation below `known`: they are less than twice as wide in one draw as in most others.
+        Those of a Cholesky factor move if all of its diagonal is known.
         """
         if self.has_powers:
             return (0.0, 0.5, 1.0)
-        scales = np.diagonal(value_of(self.factor, values), axis1=1, axis2=2)
+        return (0.0, 1.0) if self.know_scales(values) else (0.0,)
+
+    def know_scales(self, values: Mapping[str, Float], known: float = 0.3) -> bool:
+        """Whether the log of each scale has a standard deviation below `known` in draws.
+
+        Effects are then less than twice as wide in one draw as in most others.
+        """
+        scales = value_of(self.factor, values)
+        if scales.ndim == 3:
+            scales = np.diagonal(scales, axis1=1, axis2=2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            spread = np.log(np.abs(scales)).std(axis=0)
-        return (0.0, 1.0) if (spread < known).all() else (0.0,)
+            return bool((np.log(np.abs(scales)).std(axis=0) < known).all())
 
     def raw(self, values: Mapping[str, Float]) -> Float:
         """Raw effects z at values (S, *shape) by name."""

@@ -6,9 +6,9 @@ itself: given s the mean is as wide as s/√K, a funnel that neither z nor c = s
     φ' = φ + A s z̄,      c_k = s^λ (z_k − z̄) + z̄,
 
 it does not exist: φ' is what the rows know, z̄ is what its prior says, and the deviations from it
-are centred as far as rows know them. Two hundred thousand rows of a factor with three levels beside
-an intercept: 4,000 draws of its scale are worth 679 if effects are centred, and 3,163 if their mean
-is swept into the intercept as well.
+are centred as far as rows know them. For 327,346 flights from three airports 4,000 draws of the
+airports' scale are worth 679 if all effects are centred, and 3,163 if their means are swept into
+the intercept as well.
 
 A is minus the slope of φ on all means, and the log Jacobian that of c alone. For effects of several
 kinds z̄ is a vector, and s may be a Cholesky factor. Means that no φ goes with are not swept.
@@ -179,8 +179,8 @@ def carriers(program: n.Program, free: Iterable[n.Decl]) -> list[n.Decl]:
 def sweeps_of(sweeps: Sequence[Sweep], values: Mapping[str, Float], share: float = 0.5) -> Sweeps:
     """The sweeps of draws' `values`, (S, *shape) by name.
 
-    Means are swept if the φ tell more than this `share` of the variance of each kind's that other
-    means leave.
+    Means are swept if their scale is not known, and the φ tell more than this `share` of the
+    variance of each kind's that other means leave.
     """
     into = {decl.name: decl for one in sweeps for decl in one.into}
     phi = {name: values[name].reshape(len(values[name]), -1) for name in into}
@@ -203,7 +203,7 @@ def sweeps_of(sweeps: Sequence[Sweep], values: Mapping[str, Float], share: float
     found, ends = {}, np.cumsum([0, *(m.shape[1] for m in means)])
     edges = np.cumsum([0, *(x.shape[1] for x in phi.values())])
     for one, by, a, b in zip(sweeps, weights, ends[:-1], ends[1:], strict=True):
-        if np.all(told[a:b] > share):
+        if not one.effects.know_scales(values) and np.all(told[a:b] > share):
             for name, c, d in zip(phi, edges[:-1], edges[1:], strict=True):
                 matrix = -slopes[a:b, c:d].T
                 if into[name].constraint.kind == "ordered":  # their order stays

@@ -146,7 +146,7 @@ def ridge(count, error=0.05):
 
 
 @pytest.mark.fit
-def test_means_of_effects_that_the_rows_know_better_are_swept():
+def test_effects_that_the_rows_know_better_than_their_mean_are_shifted():
     """Independent draws, with the scale on a lattice, say so; NUTS then has their moments."""
     chains = 4
     data, quantities = ridge(450)
@@ -156,20 +156,22 @@ def test_means_of_effects_that_the_rows_know_better_are_swept():
     found = {}
     with coordinates_for(alone, near, moving) as inside:
         assert inside.exponents == (1.0,)
-        assert inside.moving.sweeps[0, "m"].matrix.item() == pytest.approx(1.0, abs=0.1)
-        for there in (inside, Coordinates(alone, moving.bound((1.0,)), moving, (1.0,))):
+        assert inside.shifts[0, "m"].matrix.mean() == pytest.approx(1.0, abs=0.1)
+        for shifts in (inside.shifts, {}):
+            moved = moving.bound((1.0,), shifts)
+            there = Coordinates(alone, moved, moving, (1.0,), shifts)
             metric = inverse_metric(there.convert(near))
             options = {"chains": chains, "iter_sampling": 500, "inv_metric": metric, "seed": 2}
-            found[there is inside] = there.sample(inits=near[:chains], **options)
-    swept, whole = (arviz.ess(found[some].variables["m"]) for some in (True, False))
-    assert swept > 3 * whole
+            found[bool(shifts)] = there.sample(inits=near[:chains], **options)
+    shifted, not_shifted = (arviz.ess(found[some].variables["m"]) for some in (True, False))
+    assert shifted > 3 * not_shifted
     drawn = {name: found[True].variables[name] for name in quantities}
     assert_agree(of_draws(drawn, *quantities), independent(quantities))
 
 
 @pytest.mark.fit
-def test_effects_whose_mean_is_swept_need_no_dense_metric():
-    """Of two hundred effects; with it they do. The moments are those of the lattice."""
+def test_effects_that_are_shifted_need_no_dense_metric():
+    """Of two hundred effects; without shifts they do. The moments are those of the lattice."""
     data, quantities = ridge(200)
     near = np.column_stack([quantities["z"], np.log(quantities["s"]), quantities["m"]])
     own = ENGINE.compile(RIDGE).bind(data)
@@ -177,7 +179,7 @@ def test_effects_whose_mean_is_swept_need_no_dense_metric():
     with coordinates_for(own, near, moving_of(RIDGE, data)) as inside:
         assert not inside.dense
         assert inside.exponents == (1.0,)
-        assert inside.moving.sweeps[0, "m"].matrix.item() == pytest.approx(1.0, abs=0.1)
+        assert inside.shifts[0, "m"].matrix.mean() == pytest.approx(1.0, abs=0.1)
         metric = inside.metric(near, mixed=True)
         assert metric.shape == (202,)
         options = {"chains": 4, "iter_sampling": 1_000, "inv_metric": metric, "seed": 2}
