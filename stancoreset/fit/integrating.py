@@ -36,6 +36,7 @@ from stancoreset.policy import Policy
 from stancoreset.posterior import KHAT_USABLE, smoothed_weights, too_short
 from stancoreset.posterior.arviz import worst_monte_carlo, worst_rhat
 from stancoreset.program import (
+    REFINED_AT,
     IntegratedPosterior,
     RowFreeProgram,
     Session,
@@ -151,6 +152,8 @@ class _Turn:
 
     Attributes
     ----------
+    posterior : IntegratedPosterior
+        With places that suit the draws.
     quadratic : _Quadratic
     draws : ndarray, shape (S, P)
         Their u are the prior's.
@@ -165,6 +168,7 @@ class _Turn:
         Effective number of each draw by weights of ℓ over what earlier turns say of it.
     """
 
+    posterior: IntegratedPosterior
     quadratic: _Quadratic
     draws: Float = field(repr=False)
     psi_h: Float = field(repr=False)
@@ -329,6 +333,8 @@ class _Search:
         known = 0 if before is None else len(before.known)
         draws, rhat = self.draw(posterior, quadratic, count, near, known)
         psi_h = posterior.psi_h(draws)
+        if before is None:
+            posterior = posterior.refined(psi_h[:REFINED_AT])
         here = psi_h[: self.takes(quadratic)]
         found = [posterior.likelihood.log_marginal(one) for one in here]
         exact, slopes = np.array([value for value, _ in found]), np.array([s for _, s in found])
@@ -342,7 +348,7 @@ class _Search:
         worth = WeightedDraws(here, exact - forecast.value(here)).ess / len(exact)
         if before is not None:
             here, slopes = np.vstack([before.known, here]), np.vstack([before.slopes, slopes])
-        made = _Turn(quadratic, draws, psi_h, exact, rhat, here, slopes, worth)
+        made = _Turn(posterior, quadratic, draws, psi_h, exact, rhat, here, slopes, worth)
         _log.debug("R̂ %.3f of h, weights of %.2f nats, worth %.2f each", rhat, made.gap, worth)
         return made
 
@@ -402,19 +408,22 @@ def integrated_reference(
     with integrated_posterior(session, checked, seed) as found:
         posterior, quadratic = _at_highest(search, found)
         wanted = max(nuts.chains * nuts.draws // _SHARED, policy.looked_at)
-        turn = search.turn(posterior, quadratic, None)
+        turn, needed = search.turn(posterior, quadratic, None), float(wanted)
         for _ in range(policy.turns - 1):
-            if wanted / turn.worth - wanted <= search.takes(turn.quadratic):
+            # Evaluations that one more turn may save: as many as the one before has saved.
+            before, needed = needed, wanted / turn.worth
+            little = abs(before - needed) <= search.takes(turn.quadratic)
+            if little and turn.gap <= policy.mendable:
                 break
             mended = turn.quadratic.mended(turn.known, turn.slopes)
-            turn = search.turn(posterior, mended, turn)
+            turn = search.turn(turn.posterior, mended, turn)
         if not (turn.gap <= policy.mendable and turn.rhat <= policy.chains_agree):
             raise ReferenceFitError(
                 f"prior times the quadratic of the likelihood without {posterior.name} leaves "
                 f"weights of {turn.gap:.3g} nats, expected at most {policy.mendable:g}, and its "
                 f"chains have R̂ {turn.rhat:.3g}, expected at most {policy.chains_agree:g}"
             )
-        rows, log_q = _completed(search, posterior, turn, wanted)
+        rows, log_q = _completed(search, turn, wanted)
     require_usable(rows, full.param_names, "draws of the integrated posterior")
     evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
     return replace(_reference(search, rows, evaluated), log_q=log_q[evaluated])
@@ -456,9 +465,7 @@ def _given_each(
     return exact, away, conditional
 
 
-def _completed(
-    search: _Search, posterior: IntegratedPosterior, turn: _Turn, wanted: int
-) -> tuple[Float, Float]:
+def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]:
     """Draws (S, P) of the posterior, and their log densities (S,).
 
     h is drawn by the weights of draws from prior × a wide quadratic, u given h.
@@ -467,9 +474,8 @@ def _completed(
     their Monte-Carlo errors would exceed what a certificate allows.
     """
     rng, at_once = np.random.default_rng([search.seed, 137]), search.policy.values_in_memory
+    posterior, quadratic = turn.posterior, turn.quadratic.widened(turn.psi_h.mean(axis=0))
     count, of_units = search.nuts.chains * search.nuts.draws, int(posterior.inner.sum())
-    posterior = posterior.refined(turn.quadratic.centre)
-    quadratic = turn.quadratic.widened(turn.psi_h.mean(axis=0))
 
     def units() -> int:
         """Draws of units given each h, of which some stand for more than the mean."""

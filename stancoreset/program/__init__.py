@@ -34,6 +34,7 @@ from stancoreset.program.identities import (
 from stancoreset.program.impossible import impossible_rows
 from stancoreset.program.improper import require_known
 from stancoreset.program.integrated import (
+    REFINED_AT,
     IntegratedPosterior,
     integrated_density,
     integrated_posterior,
@@ -83,6 +84,7 @@ from stancoreset.program.words import describe_observation, describe_seen
 __all__ = [
     "CERTIFIED_DRAWS",
     "PASSES",
+    "REFINED_AT",
     "SECOND",
     "TOLERANCE",
     "Adopted",

@@ -28,6 +28,8 @@ from stancoreset.reference import (
 
 # Corrections of the places at which integrands are evaluated.
 _CORRECTIONS = 3
+#: Draws at which the error of integrals is looked at.
+REFINED_AT = 5
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class IntegratedPosterior:
         return replace(self, likelihood=likelihood)
 
     def refined(self, psi_h: Float) -> IntegratedPosterior:
-        """This posterior with as many places as integrals at ψ_h need."""
+        """This posterior with as many places as integrals need, at one ψ_h or at several."""
         return replace(self, likelihood=self.likelihood.refined(psi_h))
 
     def psi_h(self, draws: Float) -> Float:
@@ -110,5 +112,6 @@ def integrated_density(
 ) -> Float:
     """Log density from which an integrated reference was drawn, at draws, (S, P) → (S,)."""
     with integrated_posterior(session, checked, reference.seed) as posterior:
-        centre = posterior.psi_h(reference.draws).mean(axis=0)
-        return posterior.around(centre).refined(centre).log_density(draws)
+        psi_h = posterior.psi_h(reference.draws)
+        there = posterior.around(psi_h.mean(axis=0))
+        return there.refined(psi_h[:REFINED_AT]).log_density(draws)

@@ -39,8 +39,8 @@ from stancoreset.rows import FullData
 
 # Intervals between points at which integrands are added up: 0.17 standard deviations at first.
 _INTERVALS = 60
-# Largest number of places, and how far out they may be, in standard deviations.
-_MOST_NODES, _FARTHEST = 81, 12.0
+# Smallest and largest number of places, and how far out they may be, in standard deviations.
+_FEWEST_NODES, _MOST_NODES, _FARTHEST = 5, 81, 12.0
 
 
 @dataclass(frozen=True)
@@ -194,20 +194,28 @@ class IntegratedLikelihood:
     def refined(self, psi_h: Float, error: float = 0.01) -> IntegratedLikelihood:
         """This likelihood with as many places, as far out, as make ℓ exact but for an error.
 
-        The error is that at ψ_h, in nats. A unit of few rows has a tail as wide as its prior: the
-        places end where its density is negligible.
+        The error is that at one ψ_h (p_h,), in nats, or its standard deviation at several (S, p_h):
+        a constant one is none. A unit of few rows has a tail as wide as its prior: the places end
+        where its density is negligible.
         """
-        here = self
+        here, points = self, np.atleast_2d(psi_h)
         negligible = np.log(error / len(self.sd))
         while (
-            here.reach < _FARTHEST and np.max(here.given(psi_h).log_density[[0, -1]]) > negligible
+            here.reach < _FARTHEST
+            and np.max(here.given(points[0]).log_density[[0, -1]]) > negligible
         ):
             here = replace(here, reach=1.1 * here.reach)
-        value = here.given(psi_h).log_marginal
+
+        def values(likelihood: IntegratedLikelihood) -> Float:
+            return np.array([likelihood.given(one).log_marginal for one in points])
+
+        here = replace(here, nodes=_FEWEST_NODES)
+        value = values(here)
         while here.nodes < _MOST_NODES:
-            finer = replace(here, nodes=here.nodes + 4)
-            closer = finer.given(psi_h).log_marginal
-            if abs(closer - value) <= error:
+            finer = replace(here, nodes=here.nodes + 2 * max(1, here.nodes // 8))
+            closer = values(finer)
+            off = closer - value
+            if (np.abs(off[0]) if len(off) == 1 else np.std(off)) <= error:
                 break
             here, value = finer, closer
         return here
