@@ -116,6 +116,23 @@ def test_the_marginal_likelihood_is_quadratures(kind, answers, tmp_path):
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
+def test_places_suffice_for_differences_of_marginal_likelihoods(kind, answers, tmp_path):
+    """Weights do not know a constant: of draws near each other fewer places do, but for 0.02."""
+    code, others = PROGRAMS[kind]
+    session = session_of(code, tmp_path)
+    theta = np.zeros((12, PERSONS + others))
+    theta[:, PERSONS:] = 0.1 * np.random.default_rng(5).standard_normal((12, others))
+    with integrated_posterior(session, session.read(answers), 1) as posterior:
+        psi_h = posterior.psi_h(theta)
+        there = posterior.around(psi_h[0]).likelihood
+        few, many = there.refined(psi_h[:5]), there.refined(psi_h[0], 1e-5)
+        ours = np.array([few.given(one).log_marginal for one in psi_h])
+    assert few.nodes < many.nodes
+    exact = np.array([by_quadrature(answers, h) for h in theta[:, PERSONS:]])
+    assert np.std(ours - exact) < 0.02
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
 def test_its_gradient_is_that_of_quadrature(kind, answers, tmp_path):
     code, others = PROGRAMS[kind]
     session = session_of(code, tmp_path)
