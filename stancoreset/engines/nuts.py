@@ -27,9 +27,8 @@ WARMUP = 1000
 KNOWN_WARMUP = 149
 #: Default target acceptance rate, as in Stan.
 DELTA = 0.8
-#: Default target acceptance rates with a known metric, diagonal and dense: crossed effects of a
-#: regression, 150 parameters, have 6 divergent transitions of 4,000 at 0.8, and none at 0.9.
-DIAGONAL_DELTA, DENSE_DELTA = 0.9, 0.98
+#: Default target acceptance rate with a known dense metric.
+DENSE_DELTA = 0.98
 
 _ADAPTS = "NUTS on a coreset takes seconds and adapts automatically; leave it out"
 _DYNAMICS = (
@@ -79,9 +78,8 @@ class NUTS:
     save_warmup : bool
         Whether to keep warm-up in the container's group ``warmup_posterior``.
     adapt_delta : float, optional
-        Default: 0.8; with a metric that comes from draws near the posterior 0.9, and 0.98 if it is
-        dense. Trajectories are then so short that smaller steps, which diverge less often, cost
-        little.
+        Default: 0.8; or 0.98 if the metric is dense and comes from draws near the posterior.
+        Trajectories are then so short that smaller steps, which diverge less often, cost little.
     max_treedepth : int
     metric : {"diag_e", "dense_e", "unit_e"}, optional
         The names ``"diag"`` and ``"dense"`` are accepted too. Default: ``"diag_e"``; if the metric
@@ -129,8 +127,8 @@ class NUTS:
     save_warmup: bool = option(False, "keep warm-up draws, apart from the posterior")
     adapt_delta: float | None = option(
         None,
-        f"target acceptance rate of NUTS; default: {DELTA}; with a metric from draws near the "
-        f"posterior {DIAGONAL_DELTA}, or {DENSE_DELTA} if it is dense",
+        f"target acceptance rate of NUTS; default: {DELTA}, or {DENSE_DELTA} if the metric is "
+        "dense and comes from draws near the posterior",
     )
     max_treedepth: int = option(10, "largest tree depth of NUTS", least=1)
     metric: Metric | None = option(
@@ -240,10 +238,8 @@ class NUTS:
         dense = kept and np.asarray(inv_metric).ndim == 2
         metric = self.metric or ("dense_e" if dense else "diag_e")
         delta = self.adapt_delta
-        if delta is None and kept:
-            delta = {"dense_e": DENSE_DELTA, "diag_e": DIAGONAL_DELTA}.get(metric)
         if delta is None:
-            delta = DELTA
+            delta = DENSE_DELTA if kept and metric == "dense_e" else DELTA
         return replace(self, metric=metric, iter_warmup=warmup, adapt_delta=delta)
 
     @property

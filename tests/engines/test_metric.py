@@ -227,15 +227,13 @@ def test_options_that_are_given_win_over_a_known_metric(options, metric, warmup)
     assert (nuts.metric, nuts.iter_warmup) == (metric, warmup)
     assert nuts.completed(np.eye(40)) == nuts
     assert nuts.step_size == options.get("step_size")
-    known = warmup < 150 and "adapt_init_phase" not in options
-    expected = {"dense_e": 0.98, "diag_e": 0.9}[metric] if known else 0.8
-    assert nuts.adapt_delta == expected
-    assert NUTS(**options, adapt_delta=0.7).completed(np.eye(40)).adapt_delta == 0.7
+    assert nuts.adapt_delta == (0.98 if metric == "dense_e" and warmup < 150 else 0.8)
+    assert NUTS(**options, adapt_delta=0.9).completed(np.eye(40)).adapt_delta == 0.9
 
 
 def test_without_a_known_metric_the_defaults_are_stans():
     assert NUTS().completed() == NUTS(metric="diag_e", iter_warmup=1000, adapt_delta=0.8)
-    assert NUTS().completed(np.ones(3)) == NUTS(metric="diag_e", iter_warmup=149, adapt_delta=0.9)
+    assert NUTS().completed(np.ones(3)) == NUTS(metric="diag_e", iter_warmup=149, adapt_delta=0.8)
     assert NUTS(iter_warmup=50, metric="dense").completed().iter_warmup == 50
     assert NUTS(metric="dense").completed().adapt_delta == 0.8
     assert not {"iter_warmup", "adapt_delta", "metric"} & set(NUTS().settings())

@@ -116,7 +116,7 @@ def test_they_replace_chains_that_would_have_to_be_longer(length, sampler):
     assert fit.way.sampler == sampler
     assert fit.certificate.verdict == "certified"
     exact, ours = exact_quantiles(data, shares), arviz.variables_of(fit.posterior)
-    assert ours["s"].size > 4 * length - 1
+    assert ours["s"].size >= 4 * length
     for name, expected in exact.items():
         below = [np.mean(ours[name] <= quantile) for quantile in expected]
         # Values of s are worth a quarter as many draws at least; a share has a binomial error.
