@@ -35,8 +35,6 @@ from stancoreset.stan.syntax import Names
 from stancoreset.stan.syntax import nodes as n
 
 Float = NDArray[np.float64]
-# Elements of a φ of whose draws slopes are taken, at most: longer ones hold effects themselves.
-_LONGEST = 20
 #: A of the means, elements of φ × kinds, and their weights, by the effects' number and φ's name.
 Sweeps = Mapping[tuple[int, str], Amount]
 
@@ -181,7 +179,7 @@ def sweeps_of(sweeps: Sequence[Sweep], values: Mapping[str, Float]) -> Sweeps:
     """The sweeps of draws' `values`, (S, *shape) by name, of effects whose scale is not known."""
     into = {decl.name: decl for one in sweeps for decl in one.into}
     phi = {name: values[name].reshape(len(values[name]), -1) for name in into}
-    phi = {name: x for name, x in phi.items() if 0 < x.shape[1] <= _LONGEST}
+    phi = {name: x for name, x in phi.items() if x.size}
     weights = {one.number: one.weights_of(values) for one in sweeps}
     means = {
         one.number: one.effects.scaled_means(one.means(values, weights[one.number]), values, 1.0)

@@ -212,7 +212,7 @@ class IntegratedLikelihood:
         here = replace(here, nodes=_FEWEST_NODES)
         value = values(here)
         while here.nodes < _MOST_NODES:
-            finer = replace(here, nodes=here.nodes + 2 * max(1, here.nodes // 8))
+            finer = replace(here, nodes=here.nodes + 4)
             closer = values(finer)
             off = closer - value
             if (np.abs(off[0]) if len(off) == 1 else np.std(off)) <= error:
