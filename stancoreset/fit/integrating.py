@@ -205,7 +205,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Draws of h from prior × a wide quadratic; of those evaluated, draws of units given them.
+    """Draws of h from prior × a wide quadratic, some of which are evaluated.
 
     Attributes
     ----------
@@ -214,17 +214,12 @@ class _Sample:
     thinned : ThinnedDraws
     exact : ndarray, shape (K,)
         ℓ of those evaluated, in the order of their evaluation.
-    away, conditional : ndarray, shape (K, M, J) and (K, M)
-        M draws of u less the middle of their places given each of these, and the logarithms of
-        their conditional densities.
     """
 
     of_h: Float = field(repr=False)
     psi_h: Float = field(repr=False)
     thinned: ThinnedDraws
     exact: Float = field(repr=False)
-    away: Float = field(repr=False)
-    conditional: Float = field(repr=False)
 
     @property
     def weighted(self) -> WeightedDraws:
@@ -233,27 +228,19 @@ class _Sample:
         return WeightedDraws(self.of_h[made], self.thinned.log_weights)
 
     def evaluated(
-        self, posterior: IntegratedPosterior, quadratic: _Quadratic, count: int
+        self, likelihood: IntegratedLikelihood, quadratic: _Quadratic, count: int
     ) -> _Sample:
-        """This sample with so many draws evaluated, and draws of units given them."""
+        """This sample with so many draws evaluated."""
         more = self.psi_h[self.thinned.next(count)]
-        rng = np.random.default_rng([posterior.likelihood.seed, 137, len(self.exact)])
-        found = _given_each(posterior.likelihood, more, self.away.shape[1], rng)
-        before = self.exact, self.away, self.conditional
-        exact, away, conditional = map(np.concatenate, zip(before, found, strict=True))
-        thinned = self.thinned.with_evaluated(found[0] - quadratic.value(more))
-        return replace(self, thinned=thinned, exact=exact, away=away, conditional=conditional)
-
-    def with_fewer(self, units: int) -> _Sample:
-        """This sample with so many draws of units, or fewer, given each h."""
-        away, conditional = self.away[:, :units].copy(), self.conditional[:, :units].copy()
-        return replace(self, away=away, conditional=conditional)
+        exact = np.array([likelihood.value(one) for one in more])
+        thinned = self.thinned.with_evaluated(exact - quadratic.value(more))
+        return replace(self, thinned=thinned, exact=np.concatenate([self.exact, exact]))
 
     def joined(self, more: _Sample) -> _Sample:
         """This sample and one more from the same quadratic, evaluated to the same key."""
         both = {
             name: np.concatenate([getattr(self, name), getattr(more, name)])
-            for name in ("of_h", "psi_h", "exact", "away", "conditional")
+            for name in ("of_h", "psi_h", "exact")
         }
         return _Sample(thinned=self.thinned.joined(more.thinned), **both)
 
@@ -266,22 +253,16 @@ class _Sample:
     def drawn(
         self, posterior: IntegratedPosterior, which: NDArray[np.intp], rng: np.random.Generator
     ) -> tuple[Float, Float]:
-        """Draws (S, P) with these h, numbers in ascending order, and their log densities (S,).
-
-        An h that stands for more draws than were made of its units is evaluated again.
-        """
+        """Draws (S, P) with these h, numbers in ascending order, and their log densities (S,)."""
+        rows, likelihood = self.rows(posterior, which), posterior.likelihood
+        log_q = likelihood.log_prior(rows)
         of_h, first, repeats = np.unique(which, return_index=True, return_counts=True)
-        number, made = np.arange(len(which)) - np.repeat(first, repeats), self.away.shape[1]
-        known = np.minimum(number, made - 1)
-        away, conditional = self.away[which, known], self.conditional[which, known]
-        for k in of_h[repeats > made]:
-            again = (which == k) & (number >= made)
-            psi_h = self.psi_h[self.thinned.order[k]][None]
-            _, more, density = _given_each(posterior.likelihood, psi_h, int(again.sum()), rng)
-            away[again], conditional[again] = more[0], density[0]
-        rows = self.rows(posterior, which)
-        log_q = posterior.likelihood.log_prior(rows) + self.exact[which] + conditional
-        rows[:, posterior.inner] += away
+        for k, start, count in zip(of_h, first, repeats, strict=True):
+            given = likelihood.given(self.psi_h[self.thinned.order[k]])
+            away = given.draw(rng.random((count, likelihood.count)))
+            here = slice(start, start + count)
+            log_q[here] += given.log_marginal + given.log_density_at(away)
+            rows[here, posterior.inner] += away
         return rows, log_q
 
 
@@ -449,22 +430,6 @@ def _spaced(count: int, some: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def _given_each(
-    likelihood: IntegratedLikelihood, psi_h: Float, count: int, rng: np.random.Generator
-) -> tuple[Float, Float, Float]:
-    """ℓ at (S, p_h) → (S,), and draws of u given each: u − m (S, M, J), log densities (S, M)."""
-    units = len(likelihood.sd)
-    exact = np.empty(len(psi_h))
-    away, conditional = np.empty((len(psi_h), count, units)), np.empty((len(psi_h), count))
-    for k, one in enumerate(psi_h):  # each is a pass over all rows
-        given = likelihood.given(one)
-        exact[k] = given.log_marginal
-        if count:
-            away[k] = likelihood.draw(given, rng.random((count, units)))
-            conditional[k] = likelihood.log_conditional(given, away[k])
-    return exact, away, conditional
-
-
 def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]:
     """Draws (S, P) of the posterior, and their log densities (S,).
 
@@ -475,11 +440,7 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
     """
     rng, at_once = np.random.default_rng([search.seed, 137]), search.policy.values_in_memory
     posterior, quadratic = turn.posterior, turn.quadratic.widened(turn.psi_h.mean(axis=0))
-    count, of_units = search.nuts.chains * search.nuts.draws, int(posterior.inner.sum())
-
-    def units() -> int:
-        """Draws of units given each h, of which some stand for more than the mean."""
-        return min(math.ceil(2 * count / wanted), at_once // (2 * wanted * of_units))
+    count, likelihood = search.nuts.chains * search.nuts.draws, posterior.likelihood
 
     def drawn(so_many: int, number: int) -> _Sample:
         of_h: list[Float] = []
@@ -491,11 +452,10 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
             seen.append(posterior.psi_h(draws))
         psi_h = np.concatenate(seen)
         forecast = turn.forecast(quadratic, psi_h)
-        nothing = np.empty(0), np.empty((0, units(), of_units)), np.empty((0, units()))
         thinned = ThinnedDraws.of(forecast, np.random.default_rng([search.seed, 139, number]))
-        return _Sample(np.concatenate(of_h), psi_h, thinned, *nothing)
+        return _Sample(np.concatenate(of_h), psi_h, thinned, np.empty(0))
 
-    sample = drawn(_MOST * wanted, 1).evaluated(posterior, quadratic, wanted)
+    sample = drawn(_MOST * wanted, 1).evaluated(likelihood, quadratic, wanted)
     while True:
         weighted, made = sample.weighted, len(sample.exact)
         if weighted.ess >= wanted:
@@ -504,7 +464,6 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
             if longer == 1 or wanted >= count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
-            sample = sample.with_fewer(units())
         needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
         if needed > _MOST * wanted:
             break
@@ -512,9 +471,9 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
         if lacking > 0:
             more = drawn(lacking, 1 + len(sample.of_h))
             below = more.thinned.below(sample.thinned.threshold)
-            sample = sample.joined(more.evaluated(posterior, quadratic, below))
+            sample = sample.joined(more.evaluated(likelihood, quadratic, below))
         else:
-            sample = sample.evaluated(posterior, quadratic, needed)
+            sample = sample.evaluated(likelihood, quadratic, needed)
     khat = sample.thinned.khat
     _log.debug("h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), khat)
     if not (khat <= KHAT_USABLE and weighted.ess >= wanted):
@@ -565,7 +524,7 @@ def _at_highest(
                 break
         # A climb may follow errors of integrals: ends are compared without them.
         fine = here.refined(top).likelihood
-        value = fine.given(top).log_marginal if fine.resolved else -np.inf
+        value = fine.value(top) if fine.resolved else -np.inf
         return here, top, value - ridge.below(top)
 
     ends = [climbed(posterior, start) for start in (ridge.centre, *psi_h[: policy.climbs])]
@@ -596,7 +555,7 @@ def _mirrored(
     None if the likelihood of the u there is lower than that of the u at `top`, by so many nats.
     """
     middle = likelihood.point[likelihood.units.inner]
-    mean = likelihood.moments(likelihood.given(top))[0]
+    mean = likelihood.given(top).moments()[0]
     away = 2.0 * np.mean(middle + mean) - 2.0 * middle - mean
 
     def density(psi_h: Float, of_units: Float = away) -> tuple[float, Float]:

@@ -21,13 +21,18 @@ from stancoreset.program.session import Session
 from stancoreset.program.without_rows import Psi, without_rows
 from stancoreset.reference import (
     MOST_HYPERPARAMETERS,
+    AdaptiveQuadrature,
+    CommonQuadrature,
+    DistinctOfUnits,
     IntegratedLikelihood,
     Reference,
+    Units,
+    find_distinct,
     find_units,
 )
+from stancoreset.rows import FullData
+from stancoreset.rows.tables import StoredRows
 
-# Corrections of the places at which integrands are evaluated.
-_CORRECTIONS = 3
 #: Draws at which the error of integrals is looked at.
 REFINED_AT = 5
 
@@ -60,10 +65,7 @@ class IntegratedPosterior:
 
     def around(self, psi_h: Float) -> IntegratedPosterior:
         """This posterior with integrands evaluated where their mass is, given ψ_h (p_h,)."""
-        likelihood = self.likelihood
-        for _ in range(_CORRECTIONS):
-            likelihood = likelihood.moved(psi_h, *likelihood.moments(likelihood.given(psi_h)))
-        return replace(self, likelihood=likelihood)
+        return replace(self, likelihood=self.likelihood.around(psi_h))
 
     def refined(self, psi_h: Float) -> IntegratedPosterior:
         """This posterior with as many places as integrals need, at one ψ_h or at several."""
@@ -80,7 +82,7 @@ class IntegratedPosterior:
         for k, psi_h in enumerate(self.psi_h(draws)):
             given = likelihood.given(psi_h)
             away = draws[k, inner] - likelihood.point[inner]
-            value[k] += given.log_marginal + likelihood.log_conditional(given, away[None])[0]
+            value[k] += given.log_marginal + given.log_density_at(away[None])[0]
         return value
 
 
@@ -101,10 +103,34 @@ def integrated_posterior(
         if units is None:
             raise ReferenceFitError("no parameter can be integrated out for each unit by itself")
         point = np.zeros(prior.n_params)
-        sd = np.ones(int(units.inner.sum()))
         psi = session.require_finite(checked, seen(point[None]))[0]
-        likelihood = IntegratedLikelihood(rows, prior, units, point, psi, sd, seed)
-        yield IntegratedPosterior(prior, seen, likelihood)
+        about = {"rows": rows, "prior": prior, "units": units, "point": point, "psi": psi}
+        with _distinct(session, checked, rows, units, seed) as distinct:
+            likelihood: IntegratedLikelihood
+            if distinct is None:
+                sd = np.ones(len(units.columns))
+                likelihood = AdaptiveQuadrature(**about, seed=seed, sd=sd)
+            else:
+                likelihood = CommonQuadrature(**about, seed=seed, distinct=distinct)
+            yield IntegratedPosterior(prior, seen, likelihood)
+
+
+@contextmanager
+def _distinct(
+    session: Session, checked: StanData, rows: FullData, units: Units, seed: int
+) -> Iterator[DistinctOfUnits | None]:
+    """Rows that are equal but for their unit; None where there are none, or they are on disk."""
+    other = session.likelihood
+    compiled = other.with_weights_as_parameters()
+    if not units.gaussian or isinstance(checked, StoredRows) or compiled is None:
+        yield None
+        return
+    found = find_distinct(other.program, checked, compiled.bind, rows, units, seed)
+    try:
+        yield found
+    finally:
+        if found is not None:
+            found.bound.close()
 
 
 def integrated_density(

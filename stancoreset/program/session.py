@@ -63,6 +63,7 @@ from stancoreset.stan import (
     too_large,
 )
 from stancoreset.stan.data import DataSource, data_hash
+from stancoreset.stan.weave import with_whole_loops
 
 #: Types that may hold a program's data: mappings, files, or rows that can be opened.
 Data: TypeAlias = "DataSource | Source"
@@ -315,6 +316,21 @@ class Session:
     @cached_property
     def _compiled(self) -> Compiled:
         return compile_controlled(self.engine, self.program, self.controlled, self.glm)
+
+    def with_weights_as_parameters(self) -> Compiled | None:
+        """The density's program with the rows' weights as last parameters.
+
+        None where that would cost a compilation, or Stan needs them to be data.
+        """
+        code, engine = self.program.code_with_weights_as_parameters, self.evaluating
+        if code is None or not engine.capabilities.compiles_at_once:
+            return None
+        try:
+            return engine.compile(
+                with_whole_loops(code, self.program.obs), name=self.program.program.name
+            )
+        except EngineError:  # an argument of a function that must be data
+            return None
 
     def original(self) -> Compiled:
         """The author's program, without generated quantities, compiled by NUTS' engine."""

@@ -31,7 +31,16 @@ from stancoreset.reference.collapsed import (
 )
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
-from stancoreset.reference.integrated import IntegratedLikelihood, find_units
+from stancoreset.reference.integrated import (
+    AdaptiveQuadrature,
+    CommonQuadrature,
+    Conditionals,
+    DistinctOfUnits,
+    IntegratedLikelihood,
+    Units,
+    find_distinct,
+    find_units,
+)
 from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
@@ -45,8 +54,12 @@ __all__ = [
     "ITERATED",
     "METHODS",
     "MOST_HYPERPARAMETERS",
+    "AdaptiveQuadrature",
     "CollapsedDraws",
+    "CommonQuadrature",
     "Conditional",
+    "Conditionals",
+    "DistinctOfUnits",
     "Expectation",
     "GaussianFit",
     "IntegratedLikelihood",
@@ -55,6 +68,7 @@ __all__ = [
     "ReferenceName",
     "ThinnedDraws",
     "ThirdOrder",
+    "Units",
     "WeightedDraws",
     "ascend",
     "ascend_bound",
@@ -64,6 +78,7 @@ __all__ = [
     "extended",
     "find_bending",
     "find_conditionally_gaussian",
+    "find_distinct",
     "find_units",
     "finite_log_likelihood",
     "fit_reference",

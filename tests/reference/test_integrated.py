@@ -165,8 +165,8 @@ def test_units_given_the_others_have_their_own_densities(kind, answers, tmp_path
         posterior = replace(posterior, likelihood=likelihood)
         given = likelihood.given(psi_h)
         middle = likelihood.point[posterior.inner]
-        u = middle + likelihood.draw(given, rng.random((2_000, PERSONS)))
-        at = likelihood.log_conditional(given, u[:5] - middle)
+        u = middle + given.draw(rng.random((2_000, PERSONS)))
+        at = given.log_density_at(u[:5] - middle)
         full = session.full_data(session.read(answers))
         here = np.tile(theta, (5, 1))
         here[:, :PERSONS] = u[:5]

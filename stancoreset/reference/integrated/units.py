@@ -40,6 +40,8 @@ class Units:
         The multiples: ψ[columns] = constant + factor · u.
     scaled : bool
         Whether the prior of u depends on h, which rows see as it is: ψ are the parameters.
+    gaussian : bool
+        Whether the prior of u is Gaussian, given h.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Units:
     columns: NDArray[np.intp] = field(repr=False)
     factor: Float = field(repr=False)
     scaled: bool = False
+    gaussian: bool = False
 
     def others(self, size: int) -> NDArray[np.intp]:
         """The coordinates of ψ, of which there are `size`, that contain no u."""
@@ -100,18 +103,19 @@ def find_units(
         if _meet(prior.log_density_gradient, np.flatnonzero(inner), point, rng):
             continue
         scaled = _depends_on_others(prior, inner, point, rng)
+        gaussian = _is_gaussian(prior, inner, point, rng)
         # As in a test: units meet the other parameters, and have no more rows than there are these.
         if scaled and not (
-            inner.sum() * (~inner).sum() >= rows.n_obs
+            gaussian
+            and inner.sum() * (~inner).sum() >= rows.n_obs
             and _sees_parameters(seen, point)
-            and _is_gaussian(prior, inner, point, rng)
         ):
             continue
         found = _columns(seen, inner, point, rng)
         if found is not None and not _meet(
             rows.log_density_gradient, found[0], seen(point[None])[0], rng
         ):
-            return Units(str(name), inner, *found, scaled)
+            return Units(str(name), inner, *found, scaled, gaussian)
     return None
 
 
