@@ -156,7 +156,7 @@ class _Turn:
         With places that suit the draws.
     quadratic : _Quadratic
     draws : ndarray, shape (S, P)
-        Their u are the prior's.
+        Their u are the prior's, or those of the point.
     psi_h : ndarray, shape (S, p_h)
     exact : ndarray, shape (K,)
         ℓ at the first draws.
@@ -268,7 +268,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _Search:
-    """What all turns share."""
+    """What all turns share; `of_h` are a program of h alone and its data, if there is one."""
 
     session: Session
     checked: StanData = field(repr=False)
@@ -276,6 +276,7 @@ class _Search:
     nuts: NUTS
     seed: int
     policy: Policy
+    of_h: tuple[Session, StanData] | None
 
     def draw(
         self,
@@ -290,7 +291,13 @@ class _Search:
         Draws `near` its mass give the metric. Calls with another `number` give other draws.
         """
         likelihood, chains = posterior.likelihood, max(2, self.nuts.chains)
-        control = quadratic.control(likelihood.rows.param_names, likelihood.columns, likelihood.psi)
+        names, psi, columns = likelihood.rows.param_names, likelihood.psi, likelihood.columns
+        sampled, moved = (self.session, self.checked), np.ones(self.full.n_params, dtype=bool)
+        if self.of_h is not None:
+            sampled, moved = self.of_h, ~posterior.inner
+            names, psi = tuple(names[k] for k in columns), psi[columns]
+            columns = np.arange(len(columns))
+        control = quadratic.control(names, columns, psi)
         nuts = NUTS(
             chains=chains,
             iter_warmup=self.policy.turn_warmup,
@@ -298,12 +305,13 @@ class _Search:
             max_treedepth=min(self.policy.turn_depth + 1, self.nuts.max_treedepth),
             parallel_chains=self.nuts.parallel_chains,
         )
-        inits = np.zeros((chains, self.full.n_params)) if near is None else near[-chains:]
+        near = None if near is None else near[:, moved]
+        inits = np.zeros((chains, int(moved.sum()))) if near is None else near[-chains:]
         seed = start_seed(self.seed, self.full.n_obs + number)
-        program = RowFreeProgram(self.session, self.checked)
-        found = program.sample(control, nuts, seed, inits, near)
-        rhat = worst_rhat({"h": found.unconstrained[:, :, ~posterior.inner]})
-        draws = found.unconstrained.reshape(-1, self.full.n_params)
+        found = RowFreeProgram(*sampled).sample(control, nuts, seed, inits, near).unconstrained
+        rhat = worst_rhat({"h": found[:, :, ~posterior.inner[moved]]})
+        draws = np.tile(likelihood.point, (found.shape[0] * found.shape[1], 1))
+        draws[:, moved] = found.reshape(len(draws), -1)
         return np.random.default_rng([self.seed, 131]).permutation(draws), rhat
 
     def turn(
@@ -385,15 +393,15 @@ def integrated_reference(
         If no parameter can be integrated out, the likelihood has several modes, or importance
         weights of the others cannot be trusted.
     """
-    search = _Search(session, checked, full, nuts, seed, policy)
     with integrated_posterior(session, checked, seed) as found:
+        of_h = found.of_h(session, checked)
+        search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)
         wanted = max(nuts.chains * nuts.draws // _SHARED, policy.looked_at)
-        turn, needed = search.turn(posterior, quadratic, None), float(wanted)
+        turn = search.turn(posterior, quadratic, None)
         for _ in range(policy.turns - 1):
-            # Evaluations that one more turn may save: as many as the one before has saved.
-            before, needed = needed, wanted / turn.worth
-            little = abs(before - needed) <= search.takes(turn.quadratic)
+            # Evaluations that a turn saves at most: those beyond one for each effective draw.
+            little = wanted / turn.worth - wanted <= search.takes(turn.quadratic)
             if little and turn.gap <= policy.mendable:
                 break
             mended = turn.quadratic.mended(turn.known, turn.slopes)

@@ -63,6 +63,20 @@ class IntegratedPosterior:
         """The coordinates u, (P,)."""
         return self.likelihood.units.inner
 
+    def of_h(self, session: Session, checked: StanData) -> tuple[Session, StanData] | None:
+        """The program whose parameters are h, and its data: u are those of the point.
+
+        None where it would not be the same density of h: π(u) depends on h, or rows see others.
+        """
+        likelihood = self.likelihood
+        if likelihood.units.scaled or not session.engine.capabilities.compiles_at_once:
+            return None
+        values = self.prior.constrain(likelihood.point[None])
+        other = session.with_parameter_as_data(self.name)
+        data = {**checked, self.name: values[self.name][0]}
+        names = tuple(likelihood.rows.param_names[k] for k in likelihood.columns)
+        return (other, data) if other.seen_names(data) == names else None
+
     def around(self, psi_h: Float) -> IntegratedPosterior:
         """This posterior with integrands evaluated where their mass is, given ψ_h (p_h,)."""
         return replace(self, likelihood=self.likelihood.around(psi_h))

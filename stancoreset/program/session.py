@@ -58,9 +58,12 @@ from stancoreset.selection import (
 from stancoreset.stan import (
     Controlled,
     NamedData,
+    StanProgram,
     may_be_infinite,
     names_of,
+    parameter_as_data,
     too_large,
+    weights_as_parameters,
 )
 from stancoreset.stan.data import DataSource, data_hash
 from stancoreset.stan.weave import with_whole_loops
@@ -156,6 +159,12 @@ class Session:
             engine = other if same else engine
         return self._like(Adopted(cut.weighted.program, cut.weighted), engine)
 
+    def with_parameter_as_data(self, name: str) -> Session:
+        """The session of the program with one parameter as data, which is compiled anew."""
+        code = parameter_as_data(self.program.code, name)
+        program = StanProgram.from_code(code, name=self.program.program.name)
+        return self._like(Adopted(program, replace(self.program, program=program)), self.engine)
+
     def _like(self, adopted: Adopted, engine: Engine) -> Session:
         """A session with the same data for another program, which is cut at the same place."""
         other = Session(adopted, engine, self.threads, self.glm, self.passes, self.second)
@@ -178,7 +187,7 @@ class Session:
         """Values of ψ (S, p); a `ControlError` names a coordinate that is not finite."""
         bad = np.flatnonzero(~np.isfinite(psi).all(axis=0))
         if len(bad):
-            name = self._seen_names(checked)[bad[0]]
+            name = self.seen_names(checked)[bad[0]]
             raise ControlError(
                 f"{name}, a quantity that enters the likelihood, is not finite in "
                 f"{np.sum(~np.isfinite(psi[:, bad[0]]))} of {len(psi)} draws; use "
@@ -205,7 +214,7 @@ class Session:
         if seen is not full:
             full.see_through(seen, partial(self._values_seen, checked), offset)
 
-    def _seen_names(self, checked: StanData) -> tuple[str, ...]:
+    def seen_names(self, checked: StanData) -> tuple[str, ...]:
         """Names of the coordinates of ψ."""
         return self.likelihood._param_names(checked)
 
@@ -220,7 +229,7 @@ class Session:
 
     def no_rows_with_psi(self, checked: StanData) -> StanData:
         """Data with which the program is its prior, and generates ψ as well."""
-        return {**self.no_rows(checked), **self.controlled.values(self._seen_names(checked))}
+        return {**self.no_rows(checked), **self.controlled.values(self.seen_names(checked))}
 
     def read(self, data: Data) -> StanData:
         """Read and check the full data; see `CoresetModel.read`."""
@@ -287,7 +296,7 @@ class Session:
         except EngineError:  # these points are invalid; any others will tell
             return frozenset()
         never = ~np.isfinite(psi).any(axis=0)
-        names = np.array(self._seen_names(checked))[never]
+        names = np.array(self.seen_names(checked))[never]
         return frozenset(re.split(r"[.\[]", str(name))[0] for name in names)
 
     @cached_property
@@ -322,7 +331,7 @@ class Session:
 
         None where that would cost a compilation, or Stan needs them to be data.
         """
-        code, engine = self.program.code_with_weights_as_parameters, self.evaluating
+        code, engine = weights_as_parameters(self.program), self.evaluating
         if code is None or not engine.capabilities.compiles_at_once:
             return None
         try:
@@ -529,7 +538,7 @@ class Session:
         """
         bound = self.density().bind(self.rows(checked, coreset))
         control = None if coreset is None else coreset.control
-        if control is None or control.param_names == (names := self._seen_names(checked)):
+        if control is None or control.param_names == (names := self.seen_names(checked)):
             return bound
         bound.close()
         raise _other_parameters(control, names)

@@ -24,6 +24,7 @@ from stancoreset.stan.likelihood import (
     parameter_count,
     too_large,
 )
+from stancoreset.stan.moved import parameter_as_data, weights_as_parameters
 from stancoreset.stan.shifts import Shifts
 from stancoreset.stan.sweeping import Sweeps
 from stancoreset.stan.syntax import StanProgram, stan_model_names, stan_model_path
@@ -52,6 +53,7 @@ __all__ = [
     "may_be_infinite",
     "names_of",
     "not_lifted",
+    "parameter_as_data",
     "parameter_count",
     "require_fitting",
     "stan_model_names",
@@ -59,4 +61,5 @@ __all__ = [
     "too_large",
     "uses_weights",
     "weighted_program",
+    "weights_as_parameters",
 ]

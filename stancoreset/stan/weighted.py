@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -27,7 +27,7 @@ from stancoreset.stan.contract import (
     observation_count,
 )
 from stancoreset.stan.data import DataSource, Scope, Value, check_data, evaluate_int, raw_data
-from stancoreset.stan.syntax import StanProgram, names_in, printer, substituted
+from stancoreset.stan.syntax import StanProgram, names_in, substituted
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import Table, levels, optional, segmented
 
@@ -86,25 +86,6 @@ class WeightedProgram:
     def density_code(self) -> str:
         """The program without generated quantities, for fitting and sampling."""
         return self.program.density_code
-
-    @cached_property
-    def code_with_weights_as_parameters(self) -> str | None:
-        """The density's program with the weights as last parameters, which are any real numbers.
-
-        None where transformed data read the weights.
-        """
-        tree = self.program.tree
-        if self.weights in names_in(tree.transformed_data):
-            return None
-        moved = [replace(d, constraint=n.Constraint()) for d in tree.data if d.name == self.weights]
-        return printer.program(
-            replace(
-                tree,
-                data=tuple(d for d in tree.data if d.name != self.weights),
-                parameters=(*tree.parameters, *moved),
-                generated_quantities=(),
-            )
-        )
 
     @cached_property
     def row_parameters(self) -> frozenset[str]:

@@ -189,10 +189,10 @@ def test_draws_have_the_density_from_which_they_are_drawn(answers):
             psi_h = posterior.psi_h(h)
             count = psi_h.shape[1]
             quadratic = _Quadratic(np.zeros(count), np.ones(count), np.eye(count))
-            units = np.empty((0, 2, PERSONS)), np.empty((0, 2))
             thinned = ThinnedDraws.of(np.array([0.3, -0.2, 0.1]), rng)
-            sample = _Sample(h[:, ~posterior.inner], psi_h, thinned, np.empty(0), *units)
-            sample = sample.evaluated(posterior, quadratic, 2).evaluated(posterior, quadratic, 3)
+            sample = _Sample(h[:, ~posterior.inner], psi_h, thinned, np.empty(0))
+            likelihood = posterior.likelihood
+            sample = sample.evaluated(likelihood, quadratic, 2).evaluated(likelihood, quadratic, 3)
             draws, log_q = sample.drawn(posterior, np.array([0, 0, 0, 0, 1, 2, 2]), rng)
             expected = posterior.log_density(draws)
     assert len(np.unique(draws[:, posterior.inner], axis=0)) == 7

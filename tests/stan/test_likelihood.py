@@ -464,7 +464,7 @@ def test_the_quadratic_of_lifted_products_has_the_gradient_of_its_density():
     rows = "for (n in 1:N) y[n] ~ normal(mu + X[n] * (diag_pre_multiply(sd, L) * v[g[n]]), sigma);"
     with sc.CoresetModel(stan_code=by_hand(rows), engine="stanli") as model:
         session, data = model._session, model.read(data_by_hand())
-        names, rng = session._seen_names(data), np.random.default_rng(5)
+        names, rng = session.seen_names(data), np.random.default_rng(5)
         size = len(names)
         start = session.controlled.coordinates(names)[1]
         axes = rng.normal(size=(2, size))

@@ -109,6 +109,10 @@ class AdaptiveQuadrature(IntegratedLikelihood):
         """See `IntegratedLikelihood.value`."""
         return self.given(psi_h).log_marginal
 
+    def share_at_ends(self, psi_h: Float) -> float:
+        """See `IntegratedLikelihood.share_at_ends`; in units of a standard deviation."""
+        return self.given(psi_h).largest_at_ends
+
     def _slopes_of_prior(self, psi_h: Float) -> Float:
         """∂ log π(u | h) / ∂u at all places, (q, J)."""
         points = self._theta(psi_h, self._places[:, None] * self.sd)

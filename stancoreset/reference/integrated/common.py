@@ -30,8 +30,10 @@ from stancoreset.reference.integrated.conditionals import Conditionals
 from stancoreset.reference.integrated.distinct import DistinctOfUnits
 from stancoreset.reference.integrated.likelihood import IntegratedLikelihood
 
-# Smallest and largest number of places, and how many more conditional densities are drawn from.
+# Smallest and largest number of places, and in how many parts draws divide the steps.
 _FEWEST_NODES, _MOST_NODES, _FINER = 64, 512, 4
+# A probability that no draw meets.
+_NEGLIGIBLE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,30 +56,42 @@ class CommonQuadrature(IntegratedLikelihood):
 
     def given(self, psi_h: Float) -> Conditionals:
         """See `IntegratedLikelihood.given`."""
-        places, integrand = self._integrands(psi_h, _FINER * self.nodes)
-        factor = self.units.factor
-        start = (places[0] - self.psi[self.units.columns]) / factor
-        total = _log_sum(integrand)[0] + np.log(places[1] - places[0])
-        return Conditionals(float(total.sum()), integrand, start, (places[1] - places[0]) / factor)
+        here = self._places(psi_h)
+        log_marginal, share = here.summed(self._of_units(psi_h, here.places))
+        finer = here.between(_FINER)
+        # All but a negligible part of a unit's density, in as many places as that of any.
+        used = share > _NEGLIGIBLE
+        first, last = used.argmax(axis=0), len(used) - 1 - used[::-1].argmax(axis=0)
+        count = _FINER * int(np.max(last - first))
+        first = np.minimum(_FINER * first, len(finer.places) - 1 - count)
+        there = first + np.arange(count + 1)[:, None]
+        values = np.take_along_axis(self._of_units(psi_h, finer.places), there, axis=0)
+        values += here.log_prior(finer.places[there])
+        start = (finer.places[first] - self.psi[self.units.columns]) / self.units.factor
+        return Conditionals(log_marginal, values, start, finer.step / self.units.factor)
 
     def value(self, psi_h: Float) -> float:
         """See `IntegratedLikelihood.value`."""
-        places, integrand = self._integrands(psi_h, self.nodes)
-        return float(np.sum(_log_sum(integrand)[0] + np.log(places[1] - places[0])))
+        here = self._places(psi_h)
+        return here.summed(self._of_units(psi_h, here.places))[0]
 
     def log_marginal(self, psi_h: Float) -> tuple[float, Float]:
         """See `IntegratedLikelihood.log_marginal`."""
-        places, integrand = self._integrands(psi_h, self.nodes)
-        total, share = _log_sum(integrand)
+        here = self._places(psi_h)
+        value, share = here.summed(self._of_units(psi_h, here.places))
         expected = self.distinct.expected(share)
-        points, gradient = self.distinct.gradient(self._psi(psi_h), places, expected)
+        points, gradient = self.distinct.gradient(self._psi(psi_h), here.places, expected)
         gradient = gradient - self.rows.prior.log_density_gradient(points)[1].sum(axis=0)
-        mean = places @ share
-        sd = np.sqrt(np.maximum(np.square(places) @ share - mean**2, 0.0))
+        mean = here.places @ share
+        sd = np.sqrt(np.maximum(np.square(here.places) @ share - mean**2, 0.0))
         away = (mean - self.psi[self.units.columns]) / self.units.factor
         of_prior = self._slope_of_prior(psi_h, away, sd / np.abs(self.units.factor))
-        value = float(np.sum(total + np.log(places[1] - places[0])))
         return value, gradient[self.columns] + of_prior
+
+    def share_at_ends(self, psi_h: Float) -> float:
+        """See `IntegratedLikelihood.share_at_ends`."""
+        here = self._places(psi_h)
+        return float(np.max(here.summed(self._of_units(psi_h, here.places))[1][[0, -1]]))
 
     def around(self, psi_h: Float) -> CommonQuadrature:
         """See `IntegratedLikelihood.around`."""
@@ -103,21 +117,52 @@ class CommonQuadrature(IntegratedLikelihood):
         psi[self.columns] = psi_h
         return psi
 
-    def _integrands(self, psi_h: Float, count: int) -> tuple[Float, Float]:
-        """Places (q,), values of what the rows see, and log π(u_j) p(y_j | u_j) there, (q, J)."""
+    def _places(self, psi_h: Float) -> _Places:
+        """Places as far out as any unit's prior reaches."""
         mean, sd = self._prior_of_units(psi_h)
         mean = self.psi[self.units.columns] + self.units.factor * mean
         sd = np.abs(self.units.factor) * sd
         low, high = np.min(mean - self.reach * sd), np.max(mean + self.reach * sd)
-        places = np.linspace(low, high, count)
-        log_prior = -0.5 * np.square((places[:, None] - mean) / sd) - np.log(sd)
-        table = self.distinct.log_lik(self._psi(psi_h), places)
-        return places, log_prior + self.distinct.of_units(table)
+        return _Places(np.linspace(low, high, self.nodes), mean, sd)
+
+    def _of_units(self, psi_h: Float, places: Float) -> Float:
+        """Log likelihoods of the units' rows at places (q,), (q, J)."""
+        return self.distinct.of_units(self.distinct.log_lik(self._psi(psi_h), places))
 
 
-def _log_sum(values: Float) -> tuple[Float, Float]:
-    """Logarithms of sums of exponentials over the first axis, and the parts of each sum."""
-    highest = values.max(axis=0)
-    parts = np.exp(values - highest)
-    total = parts.sum(axis=0)
-    return np.log(total) + highest, parts / total
+@dataclass(frozen=True)
+class _Places:
+    """Equally spaced places, values of what the rows see, and the prior of the units' there.
+
+    Attributes
+    ----------
+    places : ndarray, shape (q,)
+    mean, sd : ndarray, shape (J,)
+        Of the prior.
+    """
+
+    places: Float
+    mean: Float
+    sd: Float
+
+    @property
+    def step(self) -> float:
+        """The distance from a place to the next, δ."""
+        return float(self.places[1] - self.places[0])
+
+    def between(self, factor: int) -> _Places:
+        """These places and others between them, so many steps in place of one."""
+        count = factor * (len(self.places) - 1) + 1
+        return replace(self, places=np.linspace(self.places[0], self.places[-1], count))
+
+    def log_prior(self, values: Float) -> Float:
+        """log π_j at values, (K, J) or (K, 1) → (K, J)."""
+        return -0.5 * np.square((values - self.mean) / self.sd) - np.log(self.sd)
+
+    def summed(self, log_lik: Float) -> tuple[float, Float]:
+        """ℓ, and P(u_j = x_k | ψ_h, y), from log likelihoods of the units, both (q, J)."""
+        integrand = log_lik + self.log_prior(self.places[:, None])
+        highest = integrand.max(axis=0)
+        parts = np.exp(integrand - highest)
+        total = parts.sum(axis=0)
+        return float(np.sum(np.log(total * self.step) + highest)), parts / total

@@ -93,6 +93,10 @@ class IntegratedLikelihood(ABC):
     def value(self, psi_h: Float) -> float:
         """ℓ at one ψ_h."""
 
+    @abstractmethod
+    def share_at_ends(self, psi_h: Float) -> float:
+        """Largest probability of a unit at its first or last place."""
+
     def refined(self, psi_h: Float, error: float = 0.01) -> Self:
         """This likelihood with as many places, as far out, as make ℓ exact but for an error.
 
@@ -101,7 +105,7 @@ class IntegratedLikelihood(ABC):
         where its density is negligible.
         """
         here, points = self, np.atleast_2d(psi_h)
-        while here.reach < _FARTHEST and here.given(points[0]).largest_at_ends > error / self.count:
+        while here.reach < _FARTHEST and here.share_at_ends(points[0]) > error / self.count:
             here = replace(here, reach=1.1 * here.reach)
         here = here.coarsest
         values = np.array([here.value(one) for one in points])
