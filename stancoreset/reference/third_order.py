@@ -76,6 +76,7 @@ class ThirdOrder:
         linear = np.hstack([np.ones((len(z), 1)), z])
         basis, upper = qr(linear, mode="economic")
         gram = z @ z.T
+        half_square = 0.5 * gram**2
 
         def beside(s: Float) -> Float:
             """What a linear function leaves of values at the draws, (E p,) or (E, p) → (E, p)."""
@@ -83,13 +84,13 @@ class ThirdOrder:
             return np.asarray(s - basis @ (basis.T @ s))
 
         def gradients(r: Float) -> Float:
-            return np.asarray(0.5 * gram**2 @ r + (gram * (z @ r.T)) @ z)
+            return np.asarray(half_square @ r + (gram * (z @ r.T)) @ z)
 
         def both(r: Float) -> Float:
             return beside(gradients(beside(r))).ravel()
 
         operator = LinearOperator((z.size, z.size), matvec=both, dtype=float)
-        cubic = beside(minres(operator, beside(slopes).ravel())[0])
+        cubic = beside(minres(operator, beside(slopes).ravel(), rtol=1e-3)[0])
         first = solve_triangular(upper, basis.T @ (slopes - gradients(cubic)))
         return cls(centre, axes, first[0], 0.5 * (first[1:] + first[1:].T), z, cubic)
 

@@ -59,9 +59,11 @@ class AdaptiveQuadrature(IntegratedLikelihood):
         """See `IntegratedLikelihood.given`."""
         values, slopes = self.at(psi_h, self._places[:, None] * self.sd)
         along = slopes[:, self.units.columns] * self.units.factor
-        integral = self._integrals @ ((along + self._slopes_of_prior(psi_h)) * self.sd)
-        highest = integral.max(axis=0)
-        total = np.log(np.exp(integral - highest).sum(axis=0) * self._interval) + highest
+        slopes = (along + self._slopes_of_prior(psi_h)) * self.sd
+        integral = slopes.T @ self._integrals.T
+        highest = integral.max(axis=1)
+        parts = np.exp(integral - highest[:, None])
+        total = np.log(parts.sum(axis=1) * self._interval) + highest
         at_centre = float(values[self.nodes // 2])
         middle = self._log_prior_at_middle(psi_h) if self.units.scaled else self._log_prior_there
         log_marginal = at_centre + middle + float(np.sum(total + np.log(self.sd)))

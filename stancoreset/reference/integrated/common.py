@@ -21,17 +21,21 @@ Trefethen & Weideman (2014), The exponentially convergent trapezoidal rule, SIAM
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from stancoreset.engines import Float
 from stancoreset.reference.integrated.conditionals import Conditionals
 from stancoreset.reference.integrated.distinct import DistinctOfUnits
 from stancoreset.reference.integrated.likelihood import IntegratedLikelihood
 
-# Smallest and largest number of places, and in how many parts draws divide the steps.
-_FEWEST_NODES, _MOST_NODES, _FINER = 64, 512, 4
+# Smallest and largest number of places.
+_FEWEST_NODES, _MOST_NODES = 64, 512
+# Nats by which the log densities of all units' draws together may be wrong.
+_ERROR = 0.1
 # A probability that no draw meets.
 _NEGLIGIBLE = 1e-10
 
@@ -58,15 +62,19 @@ class CommonQuadrature(IntegratedLikelihood):
         """See `IntegratedLikelihood.given`."""
         here = self._places(psi_h)
         log_marginal, share = here.summed(self._of_units(psi_h, here.places))
-        finer = here.between(_FINER)
+        # Between places a step δ apart the logarithm of a normal density is (δ/s)² t (1 − t) / 2
+        # above a line: its standard deviation over t in [0, 1] is (δ/s)² / √720.
+        wrong = np.sum((here.step / here.moments(share)[1]) ** 4 / 720) ** 0.5
+        parts = math.ceil((wrong / _ERROR) ** 0.5)
+        finer = here.between(parts)
         # All but a negligible part of a unit's density, in as many places as that of any.
         used = share > _NEGLIGIBLE
-        first, last = used.argmax(axis=0), len(used) - 1 - used[::-1].argmax(axis=0)
-        count = _FINER * int(np.max(last - first))
-        first = np.minimum(_FINER * first, len(finer.places) - 1 - count)
-        there = first + np.arange(count + 1)[:, None]
-        values = np.take_along_axis(self._of_units(psi_h, finer.places), there, axis=0)
-        values += here.log_prior(finer.places[there])
+        first, last = used.argmax(axis=1), used.shape[1] - 1 - used[:, ::-1].argmax(axis=1)
+        count = 1 + parts * int(np.max(last - first))
+        first = np.minimum(parts * first, len(finer.places) - count)
+        log_lik = sliding_window_view(self._of_units(psi_h, finer.places), count, axis=1)
+        values = log_lik[np.arange(len(first)), first]
+        values += here.log_prior(finer.places[first][:, None] + finer.step * np.arange(count))
         start = (finer.places[first] - self.psi[self.units.columns]) / self.units.factor
         return Conditionals(log_marginal, values, start, finer.step / self.units.factor)
 
@@ -82,8 +90,7 @@ class CommonQuadrature(IntegratedLikelihood):
         expected = self.distinct.expected(share)
         points, gradient = self.distinct.gradient(self._psi(psi_h), here.places, expected)
         gradient = gradient - self.rows.prior.log_density_gradient(points)[1].sum(axis=0)
-        mean = here.places @ share
-        sd = np.sqrt(np.maximum(np.square(here.places) @ share - mean**2, 0.0))
+        mean, sd = here.moments(share)
         away = (mean - self.psi[self.units.columns]) / self.units.factor
         of_prior = self._slope_of_prior(psi_h, away, sd / np.abs(self.units.factor))
         return value, gradient[self.columns] + of_prior
@@ -91,11 +98,15 @@ class CommonQuadrature(IntegratedLikelihood):
     def share_at_ends(self, psi_h: Float) -> float:
         """See `IntegratedLikelihood.share_at_ends`."""
         here = self._places(psi_h)
-        return float(np.max(here.summed(self._of_units(psi_h, here.places))[1][[0, -1]]))
+        return float(np.max(here.summed(self._of_units(psi_h, here.places))[1][:, [0, -1]]))
 
     def around(self, psi_h: Float) -> CommonQuadrature:
-        """See `IntegratedLikelihood.around`."""
-        return self.refined(psi_h)
+        """See `IntegratedLikelihood.around`.
+
+        Where no number of places suffices there are few: sums over them are no worse to climb.
+        """
+        refined = self.refined(psi_h)
+        return refined if refined.resolved else refined.coarsest
 
     @property
     def resolved(self) -> bool:
@@ -126,7 +137,7 @@ class CommonQuadrature(IntegratedLikelihood):
         return _Places(np.linspace(low, high, self.nodes), mean, sd)
 
     def _of_units(self, psi_h: Float, places: Float) -> Float:
-        """Log likelihoods of the units' rows at places (q,), (q, J)."""
+        """Log likelihoods of the units' rows at places (q,), (J, q)."""
         return self.distinct.of_units(self.distinct.log_lik(self._psi(psi_h), places))
 
 
@@ -156,13 +167,26 @@ class _Places:
         return replace(self, places=np.linspace(self.places[0], self.places[-1], count))
 
     def log_prior(self, values: Float) -> Float:
-        """log π_j at values, (K, J) or (K, 1) → (K, J)."""
-        return -0.5 * np.square((values - self.mean) / self.sd) - np.log(self.sd)
+        """log π_j at values, (J, K) or (K,) → (J, K)."""
+        away = (values - self.mean[:, None]) / self.sd[:, None]
+        np.square(away, out=away)
+        away *= -0.5
+        away -= np.log(self.sd)[:, None]
+        return away
+
+    def moments(self, share: Float) -> tuple[Float, Float]:
+        """Means and standard deviations of units with probabilities (J, q), (J,) each."""
+        mean = share @ self.places
+        variance = share @ np.square(self.places) - mean**2
+        return mean, np.sqrt(np.maximum(variance, self.step**2 / 12))
 
     def summed(self, log_lik: Float) -> tuple[float, Float]:
-        """ℓ, and P(u_j = x_k | ψ_h, y), from log likelihoods of the units, both (q, J)."""
-        integrand = log_lik + self.log_prior(self.places[:, None])
-        highest = integrand.max(axis=0)
-        parts = np.exp(integrand - highest)
-        total = parts.sum(axis=0)
-        return float(np.sum(np.log(total * self.step) + highest)), parts / total
+        """ℓ, and P(u_j = x_k | ψ_h, y), from log likelihoods of the units, both (J, q)."""
+        parts = self.log_prior(self.places)
+        parts += log_lik
+        highest = parts.max(axis=1)
+        parts -= highest[:, None]
+        np.exp(parts, out=parts)
+        total = parts.sum(axis=1)
+        parts /= total[:, None]
+        return float(np.sum(np.log(total * self.step) + highest)), parts

@@ -66,12 +66,12 @@ class DistinctOfUnits:
         return points, self.bound.log_density_gradient(at)[1][:, : len(psi)].sum(axis=0)
 
     def of_units(self, log_lik: Float) -> Float:
-        """Sums over the rows of each unit of values (C, q), (q, J)."""
-        return np.asarray((self.counts @ log_lik).T)
+        """Sums over the rows of each unit of values (C, q), (J, q)."""
+        return np.asarray(self.counts @ log_lik)
 
     def expected(self, share: Float) -> Float:
-        """Expected number of each row at each place, of shares (q, J) of units, (C, q)."""
-        return np.asarray(self.counts.T @ share.T)
+        """Expected number of each row at each place, of shares (J, q) of units, (C, q)."""
+        return np.asarray(self.counts.T @ share)
 
     @property
     def _rows(self) -> int:
@@ -157,7 +157,7 @@ def _describes(
         psi[units.columns] = places[of_unit]
         log_lik = distinct.of_units(distinct.log_lik(psi, places))
         whole = rows.log_density(psi[None])[0] - rows.log_prior(psi[None])[0]
-        totals.append((log_lik[of_unit, np.arange(len(of_unit))].sum(), whole))
+        totals.append((log_lik[np.arange(len(of_unit)), of_unit].sum(), whole))
     (ours, whole), (ours_there, whole_there) = totals
     apart = (ours - ours_there) - (whole - whole_there)
     return bool(np.abs(apart) <= NOISE * (abs(whole) + abs(whole_there)))
