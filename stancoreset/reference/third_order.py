@@ -90,7 +90,7 @@ class ThirdOrder:
             return beside(gradients(beside(r))).ravel()
 
         operator = LinearOperator((z.size, z.size), matvec=both, dtype=float)
-        cubic = beside(minres(operator, beside(slopes).ravel(), rtol=1e-3)[0])
+        cubic = beside(minres(operator, beside(slopes).ravel())[0])
         first = solve_triangular(upper, basis.T @ (slopes - gradients(cubic)))
         return cls(centre, axes, first[0], 0.5 * (first[1:] + first[1:].T), z, cubic)
 

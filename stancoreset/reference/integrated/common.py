@@ -34,8 +34,8 @@ from stancoreset.reference.integrated.likelihood import IntegratedLikelihood
 
 # Smallest and largest number of places.
 _FEWEST_NODES, _MOST_NODES = 64, 512
-# Nats by which the log densities of all units' draws together may be wrong.
-_ERROR = 0.1
+# Of a density of all units' draws the logarithm may be wrong by so many times the error of ℓ.
+_OF_DRAWS = 10
 # A probability that no draw meets.
 _NEGLIGIBLE = 1e-10
 
@@ -65,7 +65,7 @@ class CommonQuadrature(IntegratedLikelihood):
         # Between places a step δ apart the logarithm of a normal density is (δ/s)² t (1 − t) / 2
         # above a line: its standard deviation over t in [0, 1] is (δ/s)² / √720.
         wrong = np.sum((here.step / here.moments(share)[1]) ** 4 / 720) ** 0.5
-        parts = math.ceil((wrong / _ERROR) ** 0.5)
+        parts = math.ceil((wrong / (_OF_DRAWS * self.error)) ** 0.5)
         finer = here.between(parts)
         # All but a negligible part of a unit's density, in as many places as that of any.
         used = share > _NEGLIGIBLE

@@ -48,6 +48,8 @@ class IntegratedLikelihood(ABC):
         Number of places at which an integrand is evaluated.
     reach : float
         Standard deviations from the middle to the last place.
+    error : float
+        Nats by which ℓ may be wrong.
     """
 
     rows: FullData
@@ -58,6 +60,7 @@ class IntegratedLikelihood(ABC):
     seed: int
     nodes: int
     reach: float
+    error: float = 0.01
 
     @abstractmethod
     def given(self, psi_h: Float) -> Conditionals:
@@ -104,7 +107,7 @@ class IntegratedLikelihood(ABC):
         a constant one is none. A unit of few rows has a tail as wide as its prior: the places end
         where its density is negligible.
         """
-        here, points = self, np.atleast_2d(psi_h)
+        here, points = replace(self, error=error), np.atleast_2d(psi_h)
         while here.reach < _FARTHEST and here.share_at_ends(points[0]) > error / self.count:
             here = replace(here, reach=1.1 * here.reach)
         here = here.coarsest
