@@ -292,7 +292,7 @@ class _Search:
         """
         likelihood, chains = posterior.likelihood, max(2, self.nuts.chains)
         names, psi, columns = likelihood.rows.param_names, likelihood.psi, likelihood.columns
-        sampled, moved = (self.session, self.checked), np.ones(self.full.n_params, dtype=bool)
+        sampled, moved = (posterior.session, self.checked), np.ones(self.full.n_params, dtype=bool)
         if self.of_h is not None:
             sampled, moved = self.of_h, ~posterior.inner
             names, psi = tuple(names[k] for k in columns), psi[columns]
@@ -394,7 +394,7 @@ def integrated_reference(
         weights of the others cannot be trusted.
     """
     with integrated_posterior(session, checked, seed) as found:
-        of_h = found.of_h(session, checked)
+        of_h = found.of_h(checked)
         search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)
         wanted = max(nuts.chains * nuts.draws // _SHARED, policy.looked_at)

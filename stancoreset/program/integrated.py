@@ -8,6 +8,7 @@ integrals over a line, so that the author's program on all rows witnesses both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -43,12 +44,15 @@ class IntegratedPosterior:
 
     Attributes
     ----------
+    session : Session
+        That of the author's program, or of the same with ψ that are its parameters.
     prior : BoundModel
     seen : callable
         ψ, unconstrained draws (S, P) → (S, p).
     likelihood : IntegratedLikelihood
     """
 
+    session: Session = field(repr=False)
     prior: BoundModel
     seen: Psi = field(repr=False)
     likelihood: IntegratedLikelihood
@@ -63,16 +67,16 @@ class IntegratedPosterior:
         """The coordinates u, (P,)."""
         return self.likelihood.units.inner
 
-    def of_h(self, session: Session, checked: StanData) -> tuple[Session, StanData] | None:
+    def of_h(self, checked: StanData) -> tuple[Session, StanData] | None:
         """The program whose parameters are h, and its data: u are those of the point.
 
         None where it would not be the same density of h: π(u) depends on h, or rows see others.
         """
         likelihood = self.likelihood
-        if likelihood.units.scaled or not session.engine.capabilities.compiles_at_once:
+        if likelihood.units.scaled or not self.session.engine.capabilities.compiles_at_once:
             return None
         values = self.prior.constrain(likelihood.point[None])
-        other = session.with_parameter_as_data(self.name)
+        other = self.session.with_parameter_as_data(self.name)
         data = {**checked, self.name: values[self.name][0]}
         names = tuple(likelihood.rows.param_names[k] for k in likelihood.columns)
         return (other, data) if other.seen_names(data) == names else None
@@ -112,21 +116,46 @@ def integrated_posterior(
         If no parameter can be integrated out for each unit by itself.
     """
     with without_rows(session, checked) as (prior, seen):
-        rows = session.seen_data(checked)
-        units = find_units(prior, seen, rows, seed, MOST_HYPERPARAMETERS)
-        if units is None:
+        found = _found(session, checked, prior, seen, seed)
+        if found is None:
             raise ReferenceFitError("no parameter can be integrated out for each unit by itself")
+        sampled, seen, rows, units = found
         point = np.zeros(prior.n_params)
         psi = session.require_finite(checked, seen(point[None]))[0]
         about = {"rows": rows, "prior": prior, "units": units, "point": point, "psi": psi}
-        with _distinct(session, checked, rows, units, seed) as distinct:
+        with _distinct(sampled, checked, rows, units, seed) as distinct:
             likelihood: IntegratedLikelihood
             if distinct is None:
                 sd = np.ones(len(units.columns))
                 likelihood = AdaptiveQuadrature(**about, seed=seed, sd=sd)
             else:
                 likelihood = CommonQuadrature(**about, seed=seed, distinct=distinct)
-            yield IntegratedPosterior(prior, seen, likelihood)
+            yield IntegratedPosterior(sampled, prior, seen, likelihood)
+
+
+def _found(
+    session: Session, checked: StanData, prior: BoundModel, seen: Psi, seed: int
+) -> tuple[Session, Psi, FullData, Units] | None:
+    """The units, and the session, ψ and rows in whose coordinates they are units.
+
+    Where rows see μ_j + σ u_j, the units are parameters beside μ and σ. All else that the rows see
+    must then be parameters: products such as σ v_k are closer to Gaussian than σ and v_k.
+    """
+    rows = session.seen_data(checked)
+    units = find_units(prior, seen, rows, seed, MOST_HYPERPARAMETERS)
+    if units is not None:
+        return session, seen, rows, units
+    own = None if session.likelihood is session else session.in_parameters()
+    if own is None:
+        return None
+    other, rows = Psi(prior, ""), session.full_data(checked)
+    units = find_units(prior, other, rows, seed, MOST_HYPERPARAMETERS, few_rows=True)
+    if units is None:
+        return None
+    here, there = seen(np.stack([np.zeros(prior.n_params), units.inner.astype(float)]))
+    declared = {d.name for d in session.program.program.parameters}
+    computed = [re.split(r"[.\[]", name)[0] not in declared for name in session.seen_names(checked)]
+    return (own, other, rows, units) if np.all((here != there)[computed]) else None
 
 
 @contextmanager

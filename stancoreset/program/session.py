@@ -159,6 +159,17 @@ class Session:
             engine = other if same else engine
         return self._like(Adopted(cut.weighted.program, cut.weighted), engine)
 
+    def in_parameters(self) -> Session | None:
+        """A session of this program whose ψ are the parameters; None if it cannot have them."""
+        other = self._like(self.adopted, self.engine)
+        declared = {d.name for d in self.program.program.parameters}
+        while (cut := other.controlled.likelihood) is not None:
+            computed = {d.name for d in cut.seen} - declared
+            if not computed or computed <= other.behind:
+                return None
+            other._cut_at(other.behind | computed)
+        return other
+
     def with_parameter_as_data(self, name: str) -> Session:
         """The session of the program with one parameter as data, which is compiled anew."""
         code = parameter_as_data(self.program.code, name)

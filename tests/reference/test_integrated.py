@@ -343,3 +343,52 @@ def test_other_rows_have_places_of_each_units_own(why, tmp_path):
     found, likelihood = tabled(WITHOUT_COMMON_PLACES[why], data, tmp_path)
     assert found is None
     assert isinstance(likelihood, AdaptiveQuadrature)
+
+
+BESIDE = SCALED.replace("vector[P] ability;", "vector[P] z;").replace(
+    "ability ~ normal(spread - 0.9, spread);", "z ~ std_normal();"
+)
+BESIDE = BESIDE.replace(
+    "model {", "transformed parameters { vector[P] ability = spread - 0.9 + spread * z; }\nmodel {"
+)
+
+
+def test_units_may_be_beside_their_mean_and_scale(quadrature, answers, tmp_path):
+    """Rows see μ + σ z: units are z, given slopes, places, μ and σ."""
+    session, others = session_of(BESIDE, tmp_path), 2 * ITEMS + 1
+    rng = np.random.default_rng(6)
+    theta = 0.3 * rng.standard_normal((3, answers["P"] + others))
+    checked = session.read(answers)
+    with integrated_posterior(session, checked, 1) as posterior:
+        assert posterior.name == "z"
+        psi_h = posterior.psi_h(theta)
+        np.testing.assert_array_equal(psi_h, theta[:, answers["P"] :])
+        likelihood = posterior.around(psi_h[0]).likelihood.refined(psi_h[0], 1e-4)
+        assert type(likelihood) is quadrature
+        ours, slopes = zip(*map(likelihood.log_marginal, psi_h), strict=True)
+        exact = [by_quadrature(answers, h) for h in psi_h]
+        np.testing.assert_allclose(ours - np.array(ours[0]), np.array(exact) - exact[0], atol=2e-3)
+        steps = 1e-4 * np.eye(others)
+        by_steps = [by_quadrature(answers, psi_h[1] + s) for s in (*steps, *-steps)]
+        differences = (np.array(by_steps[:others]) - by_steps[others:]) / 2e-4
+        np.testing.assert_allclose(slopes[1], differences, atol=0.01)
+        given = likelihood.given(psi_h[2])
+        here = np.tile(theta[2], (5, 1))
+        away = given.draw(rng.random((5, answers["P"])))
+        here[:, : answers["P"]] = likelihood.point[posterior.inner] + away
+        density = session.full_data(checked).log_density(here)
+        assert np.ptp(density - given.log_density_at(away)) < 0.01
+        # Chains of h move it alone, with z as data.
+        other, data = posterior.of_h(checked)
+        assert other.seen_names(data) == tuple(session.full_data(checked).param_names[-others:])
+
+
+def test_units_beside_their_scale_leave_other_products_as_they_are(tmp_path):
+    """σ v is closer to Gaussian than σ and v: places that are products keep their coordinates."""
+    code = BESIDE.replace("vector[I] place;", "vector[I] v;").replace(
+        "place ~ normal(0, 2);", "v ~ std_normal();"
+    )
+    code = code.replace(
+        "transformed parameters {", "transformed parameters { vector[I] place = spread * v;"
+    )
+    assert nothing_is_integrated_out(code, answers_of(30), tmp_path, seeds=(1,))

@@ -63,6 +63,7 @@ def find_units(
     seed: int,
     more_than: int,
     most_others: int = 300,
+    few_rows: bool = False,
 ) -> Units | None:
     """Find the largest declared parameter whose elements can be integrated out one by one.
 
@@ -81,6 +82,9 @@ def find_units(
         like others, which a quadratic describes for less.
     most_others : int
         Largest number of other parameters, whose Hessian takes two gradients of each.
+    few_rows : bool
+        Whether units may have no more rows than there are other parameters, as they never may where
+        their prior depends on these: of more rows a quadratic leaves little.
 
     Returns
     -------
@@ -104,12 +108,10 @@ def find_units(
             continue
         scaled = _depends_on_others(prior, inner, point, rng)
         gaussian = _is_gaussian(prior, inner, point, rng)
+        if scaled and not (gaussian and _sees_parameters(seen, point)):
+            continue
         # As in a test: units meet the other parameters, and have no more rows than there are these.
-        if scaled and not (
-            gaussian
-            and inner.sum() * (~inner).sum() >= rows.n_obs
-            and _sees_parameters(seen, point)
-        ):
+        if (scaled or few_rows) and inner.sum() * (~inner).sum() < rows.n_obs:
             continue
         found = _columns(seen, inner, point, rng)
         if found is not None and not _meet(
