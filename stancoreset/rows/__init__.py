@@ -19,6 +19,7 @@ from stancoreset.rows.blocks import (
 )
 from stancoreset.rows.costs import Costs, CountedRows
 from stancoreset.rows.directions import Directions, dependencies
+from stancoreset.rows.distinct import distinct_rows
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
 from stancoreset.rows.hessians import STEP, Hessians, central_hessian
@@ -66,6 +67,7 @@ __all__ = [
     "central_hessian",
     "dense",
     "dependencies",
+    "distinct_rows",
     "is_sparse",
     "repeats",
     "row_log_lik",

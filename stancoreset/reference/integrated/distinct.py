@@ -17,8 +17,7 @@ from scipy.sparse import csr_array
 from stancoreset.engines import BoundModel, Float
 from stancoreset.limits import NOISE
 from stancoreset.reference.integrated.units import Units
-from stancoreset.rows import FullData
-from stancoreset.rows.distinct import distinct_rows
+from stancoreset.rows import FullData, distinct_rows
 from stancoreset.rows.glm import rows_of
 from stancoreset.stan import WeightedProgram
 
