@@ -11,7 +11,7 @@ The program's density without rows contains π(h) exactly. Where the weights of 
 quadratic becomes the one whose gradients are nearest to those of ℓ at the draws, which are those of
 prior × quadratic, and h is drawn again.
 
-A draw of prior × Q costs little, an evaluation of ℓ a dozen passes over all rows. The gradients
+A draw of prior × Q costs little, an evaluation of ℓ up to a dozen passes over all rows. Gradients
 also determine a polynomial S of third order (`ThirdOrder`), and its weights exp(S − Q) say at which
 draws ℓ is evaluated (`ThinnedDraws`). The last Q is wider than the posterior: if Q had lighter
 tails, a few draws would have most of the weight, while superfluous draws cost little.

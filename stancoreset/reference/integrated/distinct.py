@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from stancoreset.engines import BoundModel, Float
-from stancoreset.limits import NOISE
+from stancoreset.limits import KEPT, NOISE
 from stancoreset.reference.integrated.units import Units
 from stancoreset.rows import FullData, distinct_rows
 from stancoreset.rows.glm import rows_of
@@ -23,7 +23,7 @@ from stancoreset.stan import WeightedProgram
 
 # Places that one evaluation takes at most: each is the value of one unit.
 _AT_ONCE = 64
-# A matrix with a larger share of numbers that are not zero is dense.
+# A matrix with a larger share of numbers that are not zero is dense, if memory allows.
 _SPARSE = 0.1
 
 
@@ -135,7 +135,7 @@ def find_distinct(
         shape = count, len(found)
         counts: Any = csr_array((weights, (index - 1, found.code)), shape=shape)
         counts.sum_duplicates()
-        if counts.nnz > _SPARSE * count * len(found):
+        if _SPARSE * count * len(found) < counts.nnz and count * len(found) <= KEPT:
             counts = counts.toarray()
         distinct = DistinctOfUnits(bind(of_all), counts, units.columns[:carried])
         if _describes(distinct, rows, units, np.random.default_rng([seed, 151])):
