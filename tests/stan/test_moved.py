@@ -17,12 +17,15 @@ from stancoreset.stan import (
 ENGINE = resolve_engine("stanli")
 
 
-@pytest.mark.parametrize("name", ["logistic", "poisson_log"])
+@pytest.mark.parametrize("name", ["ordered_logistic", "student_t"])
 def test_along_weights_gradients_are_log_likelihoods(name):
     weighted = weighted_program(StanProgram.from_file(stan_model_path(name)))
     rng = np.random.default_rng(1)
-    data = {"N": 7, "D": 2, "X": rng.normal(size=(7, 2)), "y": rng.integers(0, 2, 7)}
-    checked = weighted.check(data | {"alpha_scale": 2.0, "beta_scale": 1.0})
+    y = rng.integers(1, 4, 7)
+    scales = {d.name: 1.5 for d in weighted.program.data if d.name[-6:] in ("_scale", "_shape")}
+    checked = weighted.check(
+        {"N": 7, "D": 2, "K": 3, "X": rng.normal(size=(7, 2)), "y": y, "nu_rate": 0.1} | scales
+    )
     weights = rng.uniform(0, 2, 7)
     with (
         ENGINE.compile(weighted.code, log_lik=weighted.log_lik).bind(checked) as own,
