@@ -183,6 +183,10 @@ class _Turn:
         """Standard deviation of ℓ − Q."""
         return float(np.std(self.exact - self.quadratic.value(self.psi_h[: len(self.exact)])))
 
+    def is_usable(self, policy: Policy) -> bool:
+        """Whether weights of ℓ over Q can be even, and chains agree on h."""
+        return self.gap <= policy.mendable and self.rhat <= policy.chains_agree
+
     @cached_property
     def polynomial(self) -> ThirdOrder:
         """S, from all gradients."""
@@ -402,11 +406,11 @@ def integrated_reference(
         for _ in range(policy.turns - 1):
             # Evaluations that a turn saves at most: those beyond one for each effective draw.
             little = wanted / turn.worth - wanted <= search.takes(turn.quadratic)
-            if little and turn.gap <= policy.mendable:
+            if little and turn.is_usable(policy):
                 break
             mended = turn.quadratic.mended(turn.known, turn.slopes)
             turn = search.turn(turn.posterior, mended, turn)
-        if not (turn.gap <= policy.mendable and turn.rhat <= policy.chains_agree):
+        if not turn.is_usable(policy):
             raise ReferenceFitError(
                 f"prior times the quadratic of the likelihood without {posterior.name} leaves "
                 f"weights of {turn.gap:.3g} nats, expected at most {policy.mendable:g}, and its "
