@@ -582,4 +582,8 @@ def _expanded(posterior: IntegratedPosterior, psi_h: Float, step: Float) -> _Qua
     """Q around ψ_h by differences of gradients over steps (p_h,)."""
     gradient = [posterior.likelihood.log_marginal(one)[1] for one in psi_h + np.diag(step)]
     here = posterior.likelihood.log_marginal(psi_h)[1]
+    if not np.isfinite([here, *gradient]).all():
+        raise ReferenceFitError(
+            f"the likelihood without {posterior.name} has no gradient where it is highest"
+        )
     return _Quadratic.of(psi_h, here, (here - np.array(gradient)) / step[:, None])

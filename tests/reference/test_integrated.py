@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid, trapezoid
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 import stancoreset as sc
 from stancoreset.errors import ReferenceFitError
@@ -392,3 +392,37 @@ def test_units_beside_their_scale_leave_other_products_as_they_are(tmp_path):
         "transformed parameters {", "transformed parameters { vector[I] place = spread * v;"
     )
     assert nothing_is_integrated_out(code, answers_of(30), tmp_path, seeds=(1,))
+
+
+GUESSED = TEST.replace(
+    "bernoulli_logit(slope[item[n]] * (ability[person[n]] - place[item[n]]))",
+    "bernoulli(0.2 + 0.8 * inv_logit(slope[item[n]] * (ability[person[n]] - place[item[n]])))",
+)
+
+
+def test_places_where_probabilities_round_to_zero_have_no_slopes(tmp_path):
+    """With steep slopes 0.2 + 0.8 p rounds to one: the logarithm of what is left is infinite."""
+    answers, session = answers_of(300), session_of(GUESSED, tmp_path)
+    right = answers["y"].reshape(-1, ITEMS)
+
+    def exact(h):
+        eta = np.exp(h[:ITEMS, None]) * (GRID - h[ITEMS:, None])
+        by_answer = np.stack([np.log(0.8) + log_expit(-eta), np.log(0.2 + 0.8 * expit(eta))])
+        inside = by_answer[right, np.arange(ITEMS)].sum(axis=1) + stats.norm.logpdf(GRID, 0.3, 1.2)
+        return np.log(trapezoid(np.exp(inside), GRID)).sum()
+
+    h = np.array([1.9, 1.8, 1.9, 2.0, -0.5, 0.1, 0.6, 0.2])
+    theta = np.concatenate([np.zeros(300), h])
+    steps = 1e-4 * np.eye(2 * ITEMS)
+    with integrated_posterior(session, session.read(answers), 1) as posterior:
+        psi_h = posterior.psi_h(theta[None])[0]
+        likelihood = posterior.around(psi_h).likelihood
+        assert isinstance(likelihood, CommonQuadrature)
+        table = likelihood.distinct.log_lik(likelihood.psi, np.linspace(-8, 60, 64))
+        assert not np.isfinite(table).all()
+        value, slope = likelihood.log_marginal(psi_h)
+        ahead = posterior.psi_h(theta + np.hstack([np.zeros((2 * ITEMS, 300)), steps]))
+        closer = likelihood.log_marginal(0.9 * psi_h)[0]
+    by_steps = [(exact(h + s) - exact(h - s)) / 2e-4 for s in steps]
+    np.testing.assert_allclose((ahead - psi_h) @ slope / 1e-4, by_steps, atol=0.02)
+    assert np.isfinite([value, closer]).all()

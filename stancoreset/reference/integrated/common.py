@@ -86,8 +86,10 @@ class CommonQuadrature(IntegratedLikelihood):
     def log_marginal(self, psi_h: Float) -> tuple[float, Float]:
         """See `IntegratedLikelihood.log_marginal`."""
         here = self._places(psi_h)
-        value, share = here.summed(self._of_units(psi_h, here.places))
-        expected = self.distinct.expected(share)
+        table = self.distinct.log_lik(self._psi(psi_h), here.places)
+        value, share = here.summed(self.distinct.of_units(table))
+        # Where a probability rounds to zero its logarithm has no slope: no unit has mass there.
+        expected = np.where(np.isfinite(table), self.distinct.expected(share), np.nan)
         points, gradient = self.distinct.gradient(self._psi(psi_h), here.places, expected)
         gradient = gradient - self.rows.prior.log_density_gradient(points)[1].sum(axis=0)
         mean, sd = here.moments(share)

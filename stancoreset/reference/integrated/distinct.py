@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from stancoreset.engines import BoundModel, Float
+from stancoreset.engines import FARTHEST, BoundModel, Float
 from stancoreset.limits import KEPT, NOISE
 from stancoreset.reference.integrated.units import Units
 from stancoreset.rows import FullData, distinct_rows
@@ -55,9 +55,12 @@ class DistinctOfUnits:
     def gradient(self, psi: Float, places: Float, weights: Float) -> tuple[Float, Float]:
         """Gradient in ψ (p,) of a sum over rows with weights (C, q), and of priors at points.
 
-        The points (S, p) are those whose prior the program has added.
+        The points (S, p) are those whose prior the program has added. Places with NaN for a weight
+        are left out.
         """
-        points = self._points(psi, places)
+        used = ~np.isnan(weights).any(axis=0)
+        weights = np.where(used, weights, 0.0)
+        points = self._points(psi, np.where(used, places, places[used.argmax()]))
         all_weights = np.zeros((self._rows, len(points) * len(self.carriers)))
         all_weights[:, : len(places)] = weights
         by_point = all_weights.reshape(self._rows, len(points), -1).transpose(1, 2, 0)
@@ -65,8 +68,11 @@ class DistinctOfUnits:
         return points, self.bound.log_density_gradient(at)[1][:, : len(psi)].sum(axis=0)
 
     def of_units(self, log_lik: Float) -> Float:
-        """Sums over the rows of each unit of values (C, q), (J, q)."""
-        return np.asarray(self.counts @ log_lik)
+        """Sums over the rows of each unit of log likelihoods (C, q), (J, q).
+
+        A probability that rounds to zero has a finite logarithm: of no such rows there are zero.
+        """
+        return np.asarray(self.counts @ np.nan_to_num(log_lik, nan=-FARTHEST, neginf=-FARTHEST))
 
     def expected(self, share: Float) -> Float:
         """Expected number of each row at each place, of shares (J, q) of units, (C, q)."""
