@@ -8,7 +8,6 @@ integrals over a line, so that the author's program on all rows witnesses both.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from stancoreset.reference import (
 )
 from stancoreset.rows import FullData
 from stancoreset.rows.tables import StoredRows
+from stancoreset.stan import variable_of
 
 #: Draws at which the error of integrals is looked at.
 REFINED_AT = 5
@@ -127,9 +127,9 @@ def integrated_posterior(
             likelihood: IntegratedLikelihood
             if distinct is None:
                 sd = np.ones(len(units.columns))
-                likelihood = AdaptiveQuadrature(**about, seed=seed, sd=sd)
+                likelihood = AdaptiveQuadrature(**about, sd=sd)
             else:
-                likelihood = CommonQuadrature(**about, seed=seed, distinct=distinct)
+                likelihood = CommonQuadrature(**about, distinct=distinct)
             yield IntegratedPosterior(sampled, prior, seen, likelihood)
 
 
@@ -149,12 +149,12 @@ def _found(
     if own is None:
         return None
     other, rows = Psi(prior, ""), session.full_data(checked)
-    units = find_units(prior, other, rows, seed, MOST_HYPERPARAMETERS, few_rows=True)
+    units = find_units(prior, other, rows, seed, MOST_HYPERPARAMETERS)
     if units is None:
         return None
     here, there = seen(np.stack([np.zeros(prior.n_params), units.inner.astype(float)]))
     declared = {d.name for d in session.program.program.parameters}
-    computed = [re.split(r"[.\[]", name)[0] not in declared for name in session.seen_names(checked)]
+    computed = [variable_of(name) not in declared for name in session.seen_names(checked)]
     return (own, other, rows, units) if np.all((here != there)[computed]) else None
 
 
@@ -164,8 +164,9 @@ def _distinct(
 ) -> Iterator[DistinctOfUnits | None]:
     """Rows that are equal but for their unit; None where there are none, or they are on disk."""
     other = session.likelihood
-    compiled = other.with_weights_as_parameters()
-    if not units.gaussian or isinstance(checked, StoredRows) or compiled is None:
+    there = units.gaussian and not isinstance(checked, StoredRows)
+    compiled = other.with_weights_as_parameters() if there else None
+    if compiled is None:
         yield None
         return
     found = find_distinct(other.program, checked, compiled.bind, rows, units, seed)

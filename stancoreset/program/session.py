@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -63,6 +62,7 @@ from stancoreset.stan import (
     names_of,
     parameter_as_data,
     too_large,
+    variable_of,
     weights_as_parameters,
 )
 from stancoreset.stan.data import DataSource, data_hash
@@ -308,7 +308,7 @@ class Session:
             return frozenset()
         never = ~np.isfinite(psi).any(axis=0)
         names = np.array(self.seen_names(checked))[never]
-        return frozenset(re.split(r"[.\[]", str(name))[0] for name in names)
+        return frozenset(variable_of(str(name)) for name in names)
 
     @cached_property
     def effects(self) -> Effects:
@@ -340,17 +340,13 @@ class Session:
     def with_weights_as_parameters(self) -> Compiled | None:
         """The density's program with the rows' weights as last parameters.
 
-        None where that would cost a compilation, or Stan needs them to be data.
+        None where that would cost a compilation, or transformed data read the weights.
         """
         code, engine = weights_as_parameters(self.program), self.evaluating
         if code is None or not engine.capabilities.compiles_at_once:
             return None
-        try:
-            return engine.compile(
-                with_whole_loops(code, self.program.obs), name=self.program.program.name
-            )
-        except EngineError:  # an argument of a function that must be data
-            return None
+        whole = with_whole_loops(code, self.program.obs)
+        return engine.compile(whole, name=self.program.program.name)
 
     def original(self) -> Compiled:
         """The author's program, without generated quantities, compiled by NUTS' engine."""

@@ -16,6 +16,7 @@ from stancoreset.stan.labels import (
     labels_of,
     names_of,
     require_fitting,
+    variable_of,
 )
 from stancoreset.stan.likelihood import (
     likelihood_of,
@@ -60,6 +61,7 @@ __all__ = [
     "stan_model_path",
     "too_large",
     "uses_weights",
+    "variable_of",
     "weighted_program",
     "weights_as_parameters",
 ]

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.errors import ProgramError
+from stancoreset.stan.labels import variable_of
 from stancoreset.stan.likelihood import Likelihood, likelihood_of, parameters_read
 from stancoreset.stan.syntax import Names, printer, without_comments
 from stancoreset.stan.syntax import nodes as n
@@ -142,7 +143,7 @@ class Controlled:
 
     def coordinates(self, param_names: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Positions of the unconstrained coordinates in ψ, and where each parameter's begin."""
-        owners = [re.split(r"[.\[]", name)[0] for name in param_names]
+        owners = [variable_of(name) for name in param_names]
         columns = np.array([j for j, owner in enumerate(owners) if owner in self.covered], np.intp)
         held = [owners[j] for j in columns]
         start = [held.index(name) if name in held else 0 for name in self.covered]

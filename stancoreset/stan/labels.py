@@ -11,6 +11,7 @@ An axis is named only if its size is the number of names, and if no other names 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -23,6 +24,15 @@ from stancoreset.stan.syntax import StanProgram, bare, expression, part_of
 from stancoreset.stan.syntax import nodes as n
 
 _RESERVED = ("chain", "draw")
+
+
+def variable_of(coordinate: str) -> str:
+    """The variable that has a coordinate.
+
+    >>> variable_of("z.3.1"), variable_of("theta[2]"), variable_of("sigma")
+    ('z', 'theta', 'sigma')
+    """
+    return re.split(r"[.\[]", coordinate)[0]
 
 
 @dataclass(frozen=True)

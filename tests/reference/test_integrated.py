@@ -183,7 +183,7 @@ def test_units_given_the_others_have_their_own_densities(kind, answers, tmp_path
     rng = np.random.default_rng(4)
     with integrated_posterior(session, session.read(answers), 1) as posterior:
         psi_h = posterior.psi_h(theta[None])[0]
-        likelihood = posterior.around(psi_h).likelihood.refined(psi_h, 1e-4)
+        likelihood = posterior.around(psi_h).likelihood.refined(psi_h, 1e-6)
         posterior = replace(posterior, likelihood=likelihood)
         given = likelihood.given(psi_h)
         middle = likelihood.point[posterior.inner]
@@ -363,7 +363,7 @@ def test_units_may_be_beside_their_mean_and_scale(quadrature, answers, tmp_path)
         assert posterior.name == "z"
         psi_h = posterior.psi_h(theta)
         np.testing.assert_array_equal(psi_h, theta[:, answers["P"] :])
-        likelihood = posterior.around(psi_h[0]).likelihood.refined(psi_h[0], 1e-4)
+        likelihood = posterior.around(psi_h[0]).likelihood.refined(psi_h[0], 1e-6)
         assert type(likelihood) is quadrature
         ours, slopes = zip(*map(likelihood.log_marginal, psi_h), strict=True)
         exact = [by_quadrature(answers, h) for h in psi_h]

@@ -30,8 +30,6 @@ from stancoreset.reference.integrated.likelihood import IntegratedLikelihood
 
 # Intervals between points at which integrands are added up: 0.08 standard deviations at first.
 _INTERVALS = 120
-# Smallest and largest number of places.
-_FEWEST_NODES, _MOST_NODES = 5, 81
 # Corrections of the places when they are moved.
 _CORRECTIONS = 3
 
@@ -49,6 +47,9 @@ class AdaptiveQuadrature(IntegratedLikelihood):
     quantiles : int
         Nodes over which a gradient of ℓ is a mean.
     """
+
+    FEWEST = 5
+    MOST = 81
 
     sd: Float = field(repr=False)
     nodes: int = 11
@@ -93,16 +94,6 @@ class AdaptiveQuadrature(IntegratedLikelihood):
         return replace(self, point=point, psi=psi, sd=sd)
 
     @property
-    def resolved(self) -> bool:
-        """See `IntegratedLikelihood.resolved`."""
-        return self.nodes < _MOST_NODES
-
-    @property
-    def coarsest(self) -> AdaptiveQuadrature:
-        """See `IntegratedLikelihood.coarsest`."""
-        return replace(self, nodes=_FEWEST_NODES)
-
-    @property
     def finer(self) -> AdaptiveQuadrature:
         """See `IntegratedLikelihood.finer`."""
         return replace(self, nodes=self.nodes + 4)
@@ -111,9 +102,12 @@ class AdaptiveQuadrature(IntegratedLikelihood):
         """See `IntegratedLikelihood.value`."""
         return self.given(psi_h).log_marginal
 
-    def share_at_ends(self, psi_h: Float) -> float:
-        """See `IntegratedLikelihood.share_at_ends`; in units of a standard deviation."""
-        return self.given(psi_h).largest_at_ends
+    def density_at_ends(self, psi_h: Float) -> float:
+        """See `IntegratedLikelihood.density_at_ends`."""
+        given = self.given(psi_h)
+        sd = given.moments()[1] / given.interval
+        ends = given.density[:, [0, -1]].max(axis=1)
+        return float(np.max(ends * sd / given.density.sum(axis=1)))
 
     def _slopes_of_prior(self, psi_h: Float) -> Float:
         """∂ log π(u | h) / ∂u at all places, (q, J)."""

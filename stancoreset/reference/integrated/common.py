@@ -28,16 +28,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from stancoreset.engines import Float
+from stancoreset.limits import NOISE
 from stancoreset.reference.integrated.conditionals import Conditionals
-from stancoreset.reference.integrated.distinct import DistinctOfUnits
+from stancoreset.reference.integrated.distinct import AT_ONCE, DistinctOfUnits
 from stancoreset.reference.integrated.likelihood import IntegratedLikelihood
-
-# Smallest and largest number of places.
-_FEWEST_NODES, _MOST_NODES = 64, 512
-# Of a density of all units' draws the logarithm may be wrong by so many times the error of ℓ.
-_OF_DRAWS = 10
-# A probability that no draw meets.
-_NEGLIGIBLE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +48,11 @@ class CommonQuadrature(IntegratedLikelihood):
         Standard deviations of the prior from its mean to the last place.
     """
 
+    FEWEST = AT_ONCE
+    MOST = 8 * AT_ONCE
+
     distinct: DistinctOfUnits
-    nodes: int = _FEWEST_NODES
+    nodes: int = AT_ONCE
     reach: float = 7.0
 
     def given(self, psi_h: Float) -> Conditionals:
@@ -63,12 +60,13 @@ class CommonQuadrature(IntegratedLikelihood):
         here = self._places(psi_h)
         log_marginal, share = here.summed(self._of_units(psi_h, here.places))
         # Between places a step δ apart the logarithm of a normal density is (δ/s)² t (1 − t) / 2
-        # above a line: its standard deviation over t in [0, 1] is (δ/s)² / √720.
-        wrong = np.sum((here.step / here.moments(share)[1]) ** 4 / 720) ** 0.5
-        parts = math.ceil((wrong / (_OF_DRAWS * self.error)) ** 0.5)
+        # above a line: its variance over t in [0, 1] is (δ/s)⁴ / 720, and that of all units the
+        # share of draws that weights lose.
+        lost = np.sum((here.step / here.moments(share)[1]) ** 4 / 720)
+        parts = math.ceil((lost / self.error) ** 0.25)
         finer = here.between(parts)
         # All but a negligible part of a unit's density, in as many places as that of any.
-        used = share > _NEGLIGIBLE
+        used = share > NOISE
         first, last = used.argmax(axis=1), used.shape[1] - 1 - used[:, ::-1].argmax(axis=1)
         count = 1 + parts * int(np.max(last - first))
         first = np.minimum(parts * first, len(finer.places) - count)
@@ -97,10 +95,11 @@ class CommonQuadrature(IntegratedLikelihood):
         of_prior = self._slope_of_prior(psi_h, away, sd / np.abs(self.units.factor))
         return value, gradient[self.columns] + of_prior
 
-    def share_at_ends(self, psi_h: Float) -> float:
-        """See `IntegratedLikelihood.share_at_ends`."""
+    def density_at_ends(self, psi_h: Float) -> float:
+        """See `IntegratedLikelihood.density_at_ends`."""
         here = self._places(psi_h)
-        return float(np.max(here.summed(self._of_units(psi_h, here.places))[1][:, [0, -1]]))
+        share = here.summed(self._of_units(psi_h, here.places))[1]
+        return float(np.max(share[:, [0, -1]].max(axis=1) * here.moments(share)[1] / here.step))
 
     def around(self, psi_h: Float) -> CommonQuadrature:
         """See `IntegratedLikelihood.around`.
@@ -109,16 +108,6 @@ class CommonQuadrature(IntegratedLikelihood):
         """
         refined = self.refined(psi_h)
         return refined if refined.resolved else refined.coarsest
-
-    @property
-    def resolved(self) -> bool:
-        """See `IntegratedLikelihood.resolved`."""
-        return self.nodes < _MOST_NODES
-
-    @property
-    def coarsest(self) -> CommonQuadrature:
-        """See `IntegratedLikelihood.coarsest`."""
-        return replace(self, nodes=_FEWEST_NODES)
 
     @property
     def finer(self) -> CommonQuadrature:

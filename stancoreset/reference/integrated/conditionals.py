@@ -13,7 +13,7 @@ import numpy as np
 
 from stancoreset.engines import Float
 
-# A logarithm that changes by less within an interval is taken to be constant there.
+# A density whose logarithm changes by less within an interval is taken to be linear there.
 _FLAT = 1e-4
 
 
@@ -38,18 +38,11 @@ class Conditionals:
 
     def moments(self) -> tuple[Float, Float]:
         """Means of u − m and standard deviations of u, (J,) each."""
-        number = np.arange(self._density.shape[1], dtype=np.float64)
-        total = self._density.sum(axis=1)
-        mean = self._density @ number / total
-        variance = np.maximum(self._density @ number**2 / total - mean**2, 1.0)
+        number = np.arange(self.density.shape[1], dtype=np.float64)
+        total = self.density.sum(axis=1)
+        mean = self.density @ number / total
+        variance = np.maximum(self.density @ number**2 / total - mean**2, 1.0)
         return self.start + mean * self.interval, np.sqrt(variance) * np.abs(self.interval)
-
-    @property
-    def largest_at_ends(self) -> float:
-        """Largest density at the first or last place, in units of a standard deviation."""
-        sd = self.moments()[1] / np.abs(self.interval)
-        ends = self._density[:, [0, -1]].max(axis=1)
-        return float(np.max(ends * sd / self._density.sum(axis=1)))
 
     def draw(self, uniform: Float) -> Float:
         """u − m at quantiles `uniform`, (M, J), of the densities, (M, J)."""
@@ -63,7 +56,7 @@ class Conditionals:
         bend = self._bend[unit, cell]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rest = wanted - below[unit, cell] + self._mass[unit, cell]
-            rest /= self._density[unit, cell]
+            rest /= self.density[unit, cell]
             share = np.where(np.abs(bend) < _FLAT, rest, np.log1p(rest * bend) / bend)
         share = np.clip(np.nan_to_num(share, nan=1.0), 0.0, 1.0)
         return self.start + (cell + share) * self.interval
@@ -82,7 +75,8 @@ class Conditionals:
         return self.log_density.max(axis=1)
 
     @cached_property
-    def _density(self) -> Float:
+    def density(self) -> Float:
+        """Densities at the places, as shares of a unit's highest, (J, K)."""
         return np.exp(self.log_density - self._highest[:, None])
 
     @cached_property
@@ -93,8 +87,8 @@ class Conditionals:
     @cached_property
     def _mass(self) -> Float:
         """Integrals from one place to the next, in units of an interval, (J, K − 1)."""
-        density, flat = self._density, np.abs(self._bend) < _FLAT
+        density, flat = self.density, np.abs(self._bend) < _FLAT
         mass = np.diff(density, axis=1)
         np.divide(mass, self._bend, out=mass, where=~flat)
-        mass[flat] = density[:, :-1][flat]
+        mass[flat] = density[:, :-1][flat] * (1.0 + 0.5 * self._bend[flat])
         return mass

@@ -21,10 +21,8 @@ from stancoreset.rows import FullData, distinct_rows
 from stancoreset.rows.glm import rows_of
 from stancoreset.stan import WeightedProgram
 
-# Places that one evaluation takes at most: each is the value of one unit.
-_AT_ONCE = 64
-# A matrix with a larger share of numbers that are not zero is dense, if memory allows.
-_SPARSE = 0.1
+#: Places that one evaluation takes at most: each is the value of one unit.
+AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ def find_distinct(
     values, count = rows_of(program, data), len(units.columns)
     weights = np.asarray(values.pop(program.weights), dtype=np.float64)
     values = {k: v for k, v in values.items() if np.size(v) or k not in program.optional}
-    carried = min(count, _AT_ONCE)
+    carried = min(count, AT_ONCE)
     for name, index in values.items():
         if index.ndim != 1 or index.dtype.kind != "i" or index.min() < 1 or index.max() > count:
             continue
@@ -141,7 +139,7 @@ def find_distinct(
         shape = count, len(found)
         counts: Any = csr_array((weights, (index - 1, found.code)), shape=shape)
         counts.sum_duplicates()
-        if _SPARSE * count * len(found) < counts.nnz and count * len(found) <= KEPT:
+        if count * len(found) <= KEPT:
             counts = counts.toarray()
         distinct = DistinctOfUnits(bind(of_all), counts, units.columns[:carried])
         if _describes(distinct, rows, units, np.random.default_rng([seed, 151])):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -42,8 +42,6 @@ class IntegratedLikelihood(ABC):
         Unconstrained parameters; its u are m.
     psi : ndarray, shape (p,)
         ψ at the point.
-    seed : int
-        Of draws.
     nodes : int
         Number of places at which an integrand is evaluated.
     reach : float
@@ -52,12 +50,15 @@ class IntegratedLikelihood(ABC):
         Nats by which ℓ may be wrong.
     """
 
+    #: Smallest and largest number of places.
+    FEWEST: ClassVar[int]
+    MOST: ClassVar[int]
+
     rows: FullData
     prior: BoundModel
     units: Units
     point: Float = field(repr=False)
     psi: Float = field(repr=False)
-    seed: int
     nodes: int
     reach: float
     error: float = 0.01
@@ -75,17 +76,17 @@ class IntegratedLikelihood(ABC):
         """This likelihood with integrands evaluated where their mass is, given ψ_h (p_h,)."""
 
     @property
-    @abstractmethod
     def resolved(self) -> bool:
         """Whether there are fewer places than the most that are tried.
 
         With places too few for steep slopes, ℓ may be wrong by any number.
         """
+        return self.nodes < self.MOST
 
     @property
-    @abstractmethod
     def coarsest(self) -> Self:
         """This likelihood with the fewest places."""
+        return replace(self, nodes=self.FEWEST)
 
     @property
     @abstractmethod
@@ -97,8 +98,8 @@ class IntegratedLikelihood(ABC):
         """ℓ at one ψ_h."""
 
     @abstractmethod
-    def share_at_ends(self, psi_h: Float) -> float:
-        """Largest probability of a unit at its first or last place."""
+    def density_at_ends(self, psi_h: Float) -> float:
+        """Largest density of a unit at its first or last place, in units of one over its sd."""
 
     def refined(self, psi_h: Float, error: float = 0.01) -> Self:
         """This likelihood with as many places, as far out, as make ℓ exact but for an error.
@@ -108,7 +109,7 @@ class IntegratedLikelihood(ABC):
         where its density is negligible.
         """
         here, points = replace(self, error=error), np.atleast_2d(psi_h)
-        while here.reach < _FARTHEST and here.share_at_ends(points[0]) > error / self.count:
+        while here.reach < _FARTHEST and here.density_at_ends(points[0]) > error / self.count:
             here = replace(here, reach=1.1 * here.reach)
         here = here.coarsest
         values = np.array([here.value(one) for one in points])
@@ -120,11 +121,6 @@ class IntegratedLikelihood(ABC):
                 break
             here, values = finer, closer
         return here
-
-    @property
-    def centre(self) -> Float:
-        """ψ_h at the point."""
-        return self.psi[self.columns]
 
     @cached_property
     def columns(self) -> np.ndarray:

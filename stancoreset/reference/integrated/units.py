@@ -63,7 +63,6 @@ def find_units(
     seed: int,
     more_than: int,
     most_others: int = 300,
-    few_rows: bool = False,
 ) -> Units | None:
     """Find the largest declared parameter whose elements can be integrated out one by one.
 
@@ -82,9 +81,6 @@ def find_units(
         like others, which a quadratic describes for less.
     most_others : int
         Largest number of other parameters, whose Hessian takes two gradients of each.
-    few_rows : bool
-        Whether units may have no more rows than there are other parameters, as they never may where
-        their prior depends on these: of more rows a quadratic leaves little.
 
     Returns
     -------
@@ -102,6 +98,9 @@ def find_units(
             or len(inner) - inner.sum() > most_others
         ):
             return None
+        # Of more rows for each unit than there are other parameters a quadratic leaves little.
+        if inner.sum() * (~inner).sum() < rows.n_obs:
+            continue
         rng = np.random.default_rng([seed, 113])
         point = rng.uniform(-1.0, 1.0, len(inner))
         if _meet(prior.log_density_gradient, np.flatnonzero(inner), point, rng):
@@ -109,9 +108,6 @@ def find_units(
         scaled = _depends_on_others(prior, inner, point, rng)
         gaussian = _is_gaussian(prior, inner, point, rng)
         if scaled and not (gaussian and _sees_parameters(seen, point)):
-            continue
-        # As in a test: units meet the other parameters, and have no more rows than there are these.
-        if (scaled or few_rows) and inner.sum() * (~inner).sum() < rows.n_obs:
             continue
         found = _columns(seen, inner, point, rng)
         if found is not None and not _meet(
