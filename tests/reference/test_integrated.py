@@ -14,6 +14,7 @@ import stancoreset as sc
 from stancoreset.errors import ReferenceFitError
 from stancoreset.program import integrated_posterior
 from stancoreset.reference import AdaptiveQuadrature, CommonQuadrature
+from stancoreset.reference.integrated import distinct
 
 ITEMS = 4
 DATA = """
@@ -426,3 +427,19 @@ def test_places_where_probabilities_round_to_zero_have_no_slopes(tmp_path):
     by_steps = [(exact(h + s) - exact(h - s)) / 2e-4 for s in steps]
     np.testing.assert_allclose((ahead - psi_h) @ slope / 1e-4, by_steps, atol=0.02)
     assert np.isfinite([value, closer]).all()
+
+
+def test_counts_of_many_units_are_sparse_and_give_equal_integrals(monkeypatch, tmp_path):
+    session, found = session_of(TEST, tmp_path), []
+    checked = session.read(answers_of(300))
+    for most in (distinct.KEPT, 0):  # numbers that a dense matrix may have
+        monkeypatch.setattr(distinct, "KEPT", most)
+        with integrated_posterior(session, checked, 1) as posterior:
+            likelihood = posterior.likelihood
+            psi_h = posterior.psi_h(np.full((1, 308), 0.2))[0]
+            found.append((likelihood.distinct.counts, *likelihood.log_marginal(psi_h)))
+    (dense, value, slope), (sparse, value_too, slope_too) = found
+    assert isinstance(dense, np.ndarray)
+    assert not isinstance(sparse, np.ndarray)
+    assert value == pytest.approx(value_too, rel=1e-12)
+    np.testing.assert_allclose(slope, slope_too, rtol=1e-9)
