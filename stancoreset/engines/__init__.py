@@ -43,17 +43,19 @@ from stancoreset.engines.metric import (
     inverse_metric,
     metric_near,
 )
-from stancoreset.engines.nuts import NUTS, Metric, fresh_seed, refuse
+from stancoreset.engines.nuts import DELTA, NUTS, SMALL_STEP, Metric, fresh_seed, refuse
 from stancoreset.engines.passes import TOLERANCE, CompiledForBoth, agreement, embedded
 from stancoreset.engines.resolve import ENGINES, EngineName, capabilities_of, resolve_engine
 
 __all__ = [
+    "DELTA",
     "DENSE_DRAWS",
     "DENSE_PARAMETERS",
     "ENGINES",
     "FARTHEST",
     "NUTS",
     "SAMPLER_STATS",
+    "SMALL_STEP",
     "TOLERANCE",
     "BoundModel",
     "Capabilities",

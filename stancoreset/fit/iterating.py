@@ -307,10 +307,11 @@ class ReferenceIteration:
         if not np.any(np.ptp(psi, axis=0) > 0):
             raise ReferenceFitError("what the rows see does not vary over the draws")
         rhat = worst_rhat({"theta": found})
+        step = np.nan if near is None else float(np.mean(result.stats["step_size"]))
         seen = self._here(full, psi[order])
         gap = expansion.gap(seen)
         _log.debug("turn %d, %d rows: gap %.3g, R̂ %.3g", turn, full.n_obs, gap, rhat)
-        return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged, length)
+        return _Turn(expansion, draws[order], found[:, -1], seen, gap, rhat, diverged, step, length)
 
     def _length(self, *, long: bool) -> int:
         """Iterations of each chain in a turn that looks for the next place, or that is the last."""
@@ -335,7 +336,8 @@ class ReferenceIteration:
             known = np.concatenate([known, finite_log_likelihood(whole, psi)])
         known = known - held_once(self.session, self.checked, full, whole, draws, known)
         found = reference_from_evaluated(full, draws, known, ITERATED, self.seed)
-        return replace(found, diverged=last.diverged > self.policy.divergent_share)
+        diverged = last.diverged > self.policy.divergent_share
+        return replace(found, diverged=diverged, step_size=last.step_size)
 
 
 @dataclass(frozen=True)
@@ -358,6 +360,8 @@ class _Turn:
         Largest R̂ of the parameters.
     diverged : float
         Share of divergent transitions.
+    step_size : float
+        Mean of the chains; NaN if they learned their metric.
     length : int
         Iterations of each chain.
     """
@@ -369,6 +373,7 @@ class _Turn:
     gap: float
     rhat: float
     diverged: float
+    step_size: float
     length: int
 
 

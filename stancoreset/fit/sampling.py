@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from stancoreset.engines import DENSE_DRAWS, DENSE_PARAMETERS, NUTS, Float, SampleResult
+from stancoreset.engines import (
+    DELTA,
+    DENSE_DRAWS,
+    DENSE_PARAMETERS,
+    NUTS,
+    SMALL_STEP,
+    Float,
+    SampleResult,
+)
 from stancoreset.errors import StancoresetError
 from stancoreset.fit.collapsing import draws_without_chains
 from stancoreset.fit.lengths import lengthened, lengthening, max_lengthening
@@ -43,8 +51,8 @@ def sample_coreset(
     """Run NUTS on the coreset, of which draws may be `known`."""
     plan, near = setup.plan, find_near(setup, reference, known)
     nuts = plan.nuts
-    if reference.diverged and may_take_small_steps(nuts, near):
-        nuts = with_small_steps(nuts, plan.policy)
+    if may_take_small_steps(nuts, near):
+        nuts = _with_steps_of(reference, nuts, plan.policy)
     if reference.gaussian.blocks is not None and near is not None and not nuts.adapt_delta:
         nuts = replace(nuts, adapt_delta=nuts.delta_of_groups(near.shape[1]))
     inits = _initial_points(setup, reference, coreset, near) if plan.inits is None else plan.inits
@@ -198,6 +206,13 @@ def may_take_small_steps(asked: NUTS, near: Float | None) -> bool:
 def with_small_steps(nuts: NUTS, policy: Policy) -> NUTS:
     """The options with small steps, for a dense metric that is known."""
     return replace(nuts, adapt_delta=policy.careful_delta)
+
+
+def _with_steps_of(reference: Reference, nuts: NUTS, policy: Policy) -> NUTS:
+    """The options with the target acceptance rate that the reference's chains ask for."""
+    if reference.diverged:
+        return with_small_steps(nuts, policy)
+    return replace(nuts, adapt_delta=DELTA) if reference.step_size < SMALL_STEP else nuts
 
 
 def _initial_points(

@@ -157,6 +157,9 @@ class Reference:
     diverged : bool
         Whether many transitions diverged in the chains of prior times quadratic that made the
         draws: those of the posterior will meet the same funnels.
+    step_size : float
+        Mean step size of these chains at Stan's target acceptance rate, in units of the metric of
+        draws near by; NaN if there were no such chains, or they learned their metric.
 
     References
     ----------
@@ -178,6 +181,7 @@ class Reference:
     by_chains: str = ""
     rhat: float = float("nan")
     diverged: bool = False
+    step_size: float = float("nan")
 
     @property
     def is_collapsed(self) -> bool:

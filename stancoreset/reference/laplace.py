@@ -29,19 +29,17 @@ from stancoreset.reference.base import (
     finite_log_likelihood,
 )
 from stancoreset.reference.summits import (
+    ADVICE,
+    STEEPEST,
     distinct,
     draws_elsewhere,
     ends_of_climbs,
     in_dimensions,
+    no_mode,
 )
 from stancoreset.rows import STEP, AnyMatrix, Blocks, FullData, Matrix, is_sparse
 
 _log = logging.getLogger(__name__)
-
-_ADVICE = (
-    "try weakly informative priors, a non-centred parametrisation, another reference "
-    '(reference="pathfinder" or "pilot"), or posterior draws of your own (reference=draws)'
-)
 
 
 def laplace(full: FullData, draws: int, seed: int, progress: Progress | None = None) -> Reference:
@@ -68,7 +66,7 @@ def modes(full: FullData, seed: int) -> tuple[GaussianFit, list[GaussianFit]]:
     try:
         mode = full.engine_mode(init=None, seed=seed)
     except EngineError as error:
-        raise ReferenceFitError(f"no posterior mode was found: {error}; {_ADVICE}") from None
+        raise ReferenceFitError(f"no posterior mode was found: {error}; {ADVICE}") from None
     _check_finite_mode(mode, full.param_names)
     return _at_mode(full, mode, hessian_width(full.hessian, mode)), []
 
@@ -138,7 +136,7 @@ def gaussian_at(mode: Float, precision: AnyMatrix, names: tuple[str, ...]) -> Ga
     if not np.all(np.isfinite(precision.data if is_sparse(precision) else precision)):
         raise ReferenceFitError(
             "the Hessian of the log density has entries at the mode that are NaN or infinite, "
-            f"expected finite numbers; {_ADVICE}"
+            f"expected finite numbers; {ADVICE}"
         )
     if is_sparse(precision):
         return _of_groups(mode, precision, names)
@@ -183,7 +181,7 @@ def _flat(values: Float, direction: Float, names: tuple[str, ...]) -> ReferenceF
     return ReferenceFitError(
         "the negative Hessian at the posterior mode is not positive definite (smallest "
         f"eigenvalue {values[0]:.3g}, largest {values[-1]:.3g}); the flat direction is along "
-        f"{parts}: not identified there, or the mode is degenerate; {_ADVICE}"
+        f"{parts}: not identified there, or the mode is degenerate; {ADVICE}"
     )
 
 
@@ -237,7 +235,7 @@ def _require_finite_mode(full: FullData, fit: GaussianFit, wide: float = 10.0) -
         raise ModeAtInfinityError(
             f"the posterior mode lies at infinity along {name}: at {fit.mean[widest]:.3g} the "
             f"standard deviation is {fit.sd[widest]:.3g}, and the density does not fall (separated "
-            f"data, or a flat prior); {_ADVICE}"
+            f"data, or a flat prior); {ADVICE}"
         )
 
 
@@ -263,7 +261,7 @@ def _subsample_starts(
         ends, message = ends_of_climbs(small, seed, climbs, tries, fit=at_peak)
         if not len(ends):
             raise ReferenceFitError(
-                f"no posterior mode was found from {tries} random starts: {message}; {_ADVICE}"
+                f"no posterior mode was found from {tries} random starts: {message}; {ADVICE}"
             )
         best = at_end(ends[0])
         away = np.linalg.norm(best.standardised(ends), axis=0)
@@ -285,12 +283,9 @@ def _climb(full: FullData, start: GaussianFit) -> Float:
     summit = climb(density, first, slope=1e-2, max_iter=500)
     slope = float(np.max(np.abs(summit.gradient)))
     _log.debug("mode: %d evaluations, whitened gradient %.2g", summit.evaluations, slope)
-    if not np.isfinite(summit.value) or slope > 1.0:
+    if not np.isfinite(summit.value) or slope > STEEPEST:
         _require_bounded(full, start.mean, 1 / start.sd**2)
-        raise ReferenceFitError(
-            f"no posterior mode was found: after {summit.evaluations} evaluations the gradient "
-            f"is still {slope:.3g} posterior standard deviations ({summit.message}); {_ADVICE}"
-        )
+        raise no_mode(f"{summit.evaluations} evaluations ({summit.message})", summit.gradient)
     return np.asarray(start.mean + start.chol @ summit.theta)
 
 
@@ -307,7 +302,7 @@ def _check_finite_mode(mode: Float, names: tuple[str, ...]) -> None:
     if not np.all(np.isfinite(mode)) or abs(mode[worst]) > 1e8:
         raise ModeAtInfinityError(
             f"the posterior mode lies at infinity: {names[worst]} = {mode[worst]:.3g} in "
-            f"unconstrained coordinates; {_ADVICE}"
+            f"unconstrained coordinates; {ADVICE}"
         )
 
 

@@ -18,11 +18,18 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 from stancoreset.engines import BoundModel, Float, climb, stan_init
-from stancoreset.errors import EngineError, StancoresetError
+from stancoreset.errors import EngineError, ReferenceFitError, StancoresetError
 from stancoreset.reference.base import GaussianFit
 from stancoreset.rows import FullData
 
 T = TypeVar("T")
+#: What to do without a Laplace fit.
+ADVICE = (
+    "try weakly informative priors, a non-centred parametrisation, another reference "
+    '(reference="pathfinder" or "pilot"), or posterior draws of your own (reference=draws)'
+)
+#: Largest gradient at a mode, in units of posterior standard deviations.
+STEEPEST = 1.0
 # Slope at which a climb of a prior, whose tails may be heavy, ends, and the largest at its mode.
 _FLAT, _LEVEL = 1e-8, 1e-6
 
@@ -41,7 +48,9 @@ def ends_of_climbs(
     init is moved to the prior's mode: of modes that rows cannot tell apart, as with classes
     exchanged, there are too many for random inits, and the prior may say which one is highest.
     `fit` returns the Gaussian at a mode, or raises a `StancoresetError`: in coordinates that the
-    first one whitens, later optimisations take a tenth of the steps.
+    first one whitens, later optimisations take a tenth of the steps. A `ReferenceFitError` is
+    raised if the density still rises at that end, as at the kink of a prior: it is no mode, and
+    others would not be either.
     """
     message = ""
     ends: list[Float] = []
@@ -71,6 +80,10 @@ def ends_of_climbs(
             if fit is not None and len(ends) == 1 < wanted:
                 with suppress(StancoresetError):
                     known = fit(theta)
+                if known is not None:
+                    slope = known.whitened(model.log_density_gradient)(np.zeros(len(theta)))[1]
+                    if not np.all(np.abs(slope) <= STEEPEST):
+                        raise no_mode("a climb", slope)
     order = np.argsort(-np.array(values), kind="stable")
     return np.array(ends).reshape(-1, model.n_params)[order], message
 
@@ -84,6 +97,14 @@ def prior_mode(prior: BoundModel, start: Float, held: NDArray[np.bool_]) -> Floa
     top = climb(free.whitened(prior.log_density_gradient), np.zeros(len(start)), slope=_FLAT)
     known = np.isfinite(top.theta) & (np.abs(top.gradient) <= _LEVEL)
     return np.where(known & ~held, start + top.theta, start)
+
+
+def no_mode(after: str, slope: Float) -> ReferenceFitError:
+    """The error of a climb that ended where the density rises, by its whitened gradient (P,)."""
+    return ReferenceFitError(
+        f"no posterior mode was found: after {after} the gradient is still "
+        f"{np.max(np.abs(slope)):.3g} posterior standard deviations; {ADVICE}"
+    )
 
 
 def start_seed(seed: int, attempt: int) -> int:

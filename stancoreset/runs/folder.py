@@ -65,6 +65,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
     "by_chains": str,
     "rhat": float,
     "diverged": bool,
+    "step_size": float,
 }
 _ARRAYS = ("draws", "log_prior", "log_likelihood")
 _OPTIONAL_ARRAYS = ("log_q", "spare", "elsewhere")

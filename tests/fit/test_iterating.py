@@ -398,7 +398,7 @@ def told_turns(monkeypatch, gaps, *, size=20, blocks=None):
     def turn(self, full, expansion, inits, near, turn, length):
         draws, gap = np.zeros((4, 1)), gaps[len(told)]
         told.append(expansion.at)
-        return iterating._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0, length)
+        return iterating._Turn(expansion, draws, draws, len(told), gap, 1.0, 0.0, np.nan, length)
 
     monkeypatch.setattr(ReferenceIteration, "_turn", turn)
     likelihood = SimpleNamespace(expand=lambda full, seen, pairs, bent: Quadratic(float(seen)))
