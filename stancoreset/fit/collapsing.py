@@ -448,10 +448,8 @@ class _Ridged:
 
     def precision(self, point: Float) -> AnyMatrix:
         """The negative Hessian at a point."""
-        # Over the same steps, so that a kink of the prior is in both.
         width = hessian_width(self.rows.hessian, point)
-        hessian = self.rows.hessian(point, width)
-        own = Hessians(self.rows.param_names).at(self.rows.prior.log_density_gradient, point, width)
+        hessian, own = self.rows.hessians(point, width)
         ridge = sparse.diags_array(1 / self.width**2)
         return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
 

@@ -26,7 +26,7 @@ from stancoreset.rows.costs import Costs
 from stancoreset.rows.directions import dependencies
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
 from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
-from stancoreset.rows.hessians import Hessians
+from stancoreset.rows.hessians import Hessians, has_kinks, over_kinks
 from stancoreset.rows.sums import (
     MAX_ROWS_PER_CHUNK,
     MIN_ROWS_PER_CHUNK,
@@ -369,8 +369,30 @@ class FullData:
         It uses central differences of exact gradients with a step proportional to `scale`, the
         approximate posterior standard deviation in each coordinate, and takes no difference for
         parameters that never meet; see `stancoreset.rows.hessians`. For a GLM, the likelihood's
-        Hessian is exact and only the prior's uses differences.
+        Hessian is exact and only the prior's uses differences. Where the gradient jumps, as at a
+        median, steps are as wide as the `scale` itself.
         """
+        return self.hessian_over(theta, self._steps(theta, scale))
+
+    def hessians(self, theta: Float, scale: Float) -> tuple[AnyMatrix, AnyMatrix]:
+        """Hessians of the log posterior density and of the prior's, over the same steps.
+
+        So a kink of the prior is in both, and not in their difference, which is the likelihood's.
+        """
+        steps = self._steps(theta, scale)
+        prior = Hessians(self.param_names).at(self.prior.log_density_gradient, theta, steps)
+        return self.hessian_over(theta, steps), prior
+
+    def has_kinks(self, theta: Float, scale: Float) -> bool:
+        """Whether the gradient jumps within a `scale` (P,) of a point; of a GLM, the prior's."""
+        of = self.prior if self._exact_hessian else self
+        return has_kinks(of.log_density_gradient, theta, scale)
+
+    def _steps(self, theta: Float, scale: Float) -> Float:
+        return over_kinks(scale) if self.has_kinks(theta, scale) else scale
+
+    def hessian_over(self, theta: Float, scale: Float) -> AnyMatrix:
+        """The Hessian by steps that suit a `scale`, whether or not the gradient jumps."""
         if not self._exact_hessian:
             return self._hessians.at(self.log_density_gradient, theta, scale)
         likelihood, _ = self._sums.sums("hessian", theta[None])

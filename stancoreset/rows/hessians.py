@@ -69,6 +69,34 @@ def central_hessian(gradient: Gradient, theta: Float, scale: Float) -> Float:
     return 0.5 * (hessian + hessian.T)
 
 
+def has_kinks(
+    gradient: Gradient, theta: Float, scale: Float, wide: float = 0.1, apart: float = 0.1
+) -> bool:
+    """Whether a gradient jumps near a point, so that small steps do not tell the curvature.
+
+    Differences along one random direction over steps of `STEP` and of `wide` times the `scale`
+    (P,) are `apart` by a share of the larger one then. They are equal to their second power where
+    the function is smooth, and the smaller step meets none of the jumps or few, as of the absolute
+    residuals of a median.
+
+    >>> one, kinks = np.ones(1), np.linspace(-1, 1, 100)
+    >>> smooth = lambda x: (None, -np.sinh(x))
+    >>> absolute = lambda x: (None, np.sum(np.sign(kinks - x), axis=1, keepdims=True))
+    >>> has_kinks(smooth, one, one), has_kinks(absolute, 0 * one, one)
+    (False, True)
+    """
+    across = scale * np.random.default_rng(len(theta)).uniform(-1.0, 1.0, len(theta))
+    near, far = _differences(gradient, theta, np.outer([STEP, wide], across))
+    near, far = scale * near / STEP, scale * far / wide
+    largest = max(np.linalg.norm(near), np.linalg.norm(far))
+    return bool(np.linalg.norm(near - far) > apart * largest)
+
+
+def over_kinks(scale: Float) -> Float:
+    """The scale whose steps are as long as this one, for gradients that jump."""
+    return scale / STEP
+
+
 class Hessians:
     """Hessians of one function at several points; which parameters meet is kept from the first on.
 

@@ -40,7 +40,7 @@ from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.limits import NOISE
 from stancoreset.reference import GaussianFit, Reference
 from stancoreset.reference.expected import Expected, no_sums
-from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
+from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse, over_kinks
 from stancoreset.rows.glm import GlmRows
 
 #: Antithetic pairs over which gradients are averaged.
@@ -62,7 +62,8 @@ class Expansion:
     differences, and `factor` (p, p) is F with F Fᵀ the posterior covariance of ψ.
 
     With `expected`, gradient and Hessian are exact expectations. If `is_fitted`, they are least
-    squares at draws, which no derivatives of rows match.
+    squares at draws, which no derivatives of rows match. If it `has_kinks`, second derivatives are
+    over steps of the scale itself.
     """
 
     centre: Float = field(repr=False)
@@ -78,6 +79,7 @@ class Expansion:
     points: Float | None = field(default=None, repr=False)
     expected: Expected | None = field(default=None, repr=False)
     is_fitted: bool = False
+    has_kinks: bool = False
 
     def towards(self, other: Expansion, share: float) -> Expansion:
         """(1 − t) Q + t Q′ for t = `share`, around the centre of Q′, the other quadratic."""
@@ -116,16 +118,16 @@ class Expansion:
             hessian=self.hessian + (added if is_sparse(self.hessian) else added.toarray()),
         )
 
-    def fitted(self, reference: Reference, much: float = 1.0, little: float = 0.25) -> Expansion:
-        """The quadratic by least squares at the reference's draws, where it leaves much there.
+    def fitted(self, reference: Reference, little: float = 0.1) -> Expansion:
+        """The quadratic by least squares at the draws, if more than `little` is left there.
 
         Where log likelihoods bend at points, as absolute values do, second derivatives say nothing.
-        With few draws, or where least squares leave as much, nothing is changed.
+        With few draws, or where least squares leave more, nothing is changed.
         """
         draws, p = reference.draws, len(self.columns)
         first, second = np.triu_indices(p)
         many = is_sparse(self.hessian) or len(draws) < _DRAWS_EACH * (1 + p + len(first))
-        if many or self.expected is not None or self.gap(reference) <= much:
+        if many or self.expected is not None or (gap := self.gap(reference)) <= little:
             return self
         scale = self.scale[self.columns]
         z = self.delta(draws) / scale
@@ -142,7 +144,7 @@ class Expansion:
             points=None,
             is_fitted=True,
         )
-        return by_draws if by_draws.gap(reference) < little else self
+        return by_draws if by_draws.gap(reference) < gap else self
 
     def of_rows(
         self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
@@ -159,7 +161,8 @@ class Expansion:
             return expected.gradient[columns], _part(expected.hessian, columns)
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
-        found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, self.scale)
+        steps = over_kinks(self.scale) if self.has_kinks else self.scale
+        found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, steps)
         hessian = _part(found - self.prior_hessian, columns)
         return gradient.mean(axis=0)[columns], hessian
 
@@ -225,13 +228,17 @@ def expand(
         )
     try:
         known = reference.method == "laplace" and gaussian.blocks is None
-        if known:  # a Laplace fit's precision is the posterior's negative Hessian
+        scale = gaussian.sd
+        has_kinks = full.has_kinks(centre, scale)
+        steps = over_kinks(scale) if has_kinks else scale
+        if known and not has_kinks:
+            # A Laplace fit's precision is the posterior's negative Hessian.
             inverse = np.linalg.inv(gaussian.chol)
             posterior = -inverse.T @ inverse
         else:
-            posterior = full.hessian(centre, gaussian.sd)
+            posterior = full.hessian_over(centre, steps)
         of_prior = Hessians(full.param_names)
-        prior = of_prior.at(full.prior.log_density_gradient, centre, gaussian.sd)
+        prior = of_prior.at(full.prior.log_density_gradient, centre, steps)
         hessian = posterior - prior
     except ReferenceFitError as error:
         raise ControlError(f"{error}; or leave the quadratic out: control_variate=False") from None
@@ -250,7 +257,8 @@ def expand(
         gradient=likelihood_gradient,
         tangent=likelihood_gradient,
         hessian=hessian,
-        scale=gaussian.sd,
+        scale=scale,
+        has_kinks=has_kinks,
         factor=_factor(gaussian, columns),
         prior_hessian=prior,
         param_names=full.param_names,
