@@ -31,11 +31,11 @@ from stancoreset.reference import (
     PriorTimesQuadratic,
     Reference,
     ascend,
+    at_own_width,
     find_bending,
     find_conditionally_gaussian,
     finite_log_likelihood,
     gaussian_at,
-    hessian_width,
     in_dimensions,
     in_use,
     prior_mode,
@@ -448,8 +448,9 @@ class _Ridged:
 
     def precision(self, point: Float) -> AnyMatrix:
         """The negative Hessian at a point."""
-        width = hessian_width(self.rows.hessian, point)
-        hessian, own = self.rows.hessians(point, width)
+        # Over the same steps, so that a kink of the prior is in both.
+        hessian, steps = at_own_width(self.rows, point)
+        own = Hessians(self.rows.param_names).at(self.rows.prior.log_density_gradient, point, steps)
         ridge = sparse.diags_array(1 / self.width**2)
         return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
 

@@ -84,7 +84,7 @@ def stands_alone(plan: Plan, reference: Reference, expansion: Expansion) -> bool
     """
     blocks = reference.gaussian.blocks
     is_crossed = blocks is not None and blocks.hubs is not None
-    if plan.selects_by_group and (expansion.is_fitted or is_crossed):
+    if plan.selects_by_group and (expansion.is_fitted or expansion.rows_bend or is_crossed):
         return True
     is_open = plan.searches and not (plan.selection.projection or plan.selection.draws)
     return is_open and is_negligible(expansion.gap(reference), reference.norm, plan.policy)

@@ -41,7 +41,13 @@ from stancoreset.reference.integrated import (
     find_distinct,
     find_units,
 )
-from stancoreset.reference.laplace import at_draws, curvature_width, gaussian_at, hessian_width
+from stancoreset.reference.laplace import (
+    at_draws,
+    at_own_width,
+    curvature_width,
+    gaussian_at,
+    hessian_width,
+)
 from stancoreset.reference.methods import METHODS, ReferenceName, check_reference, fit_reference
 from stancoreset.reference.pathfinder import pathfinder_draws
 from stancoreset.reference.small_copy import small_size
@@ -73,6 +79,7 @@ __all__ = [
     "ascend",
     "ascend_bound",
     "at_draws",
+    "at_own_width",
     "check_reference",
     "curvature_width",
     "extended",

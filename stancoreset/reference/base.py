@@ -14,7 +14,7 @@ from scipy.sparse.linalg import splu
 from stancoreset.checks import listed
 from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
-from stancoreset.rows import AnyMatrix, Blocks, FullData, Matrix, dense, is_sparse
+from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, dense, is_sparse
 
 #: Draws (S, P) → log densities (S,) and gradients (S, P).
 Gradient = Callable[[Float], tuple[Float, Float]]
@@ -371,8 +371,9 @@ def fit_gaussian(rows: Float, full: FullData) -> GaussianFit:
     mean, sd = rows.mean(axis=0), rows.std(axis=0, ddof=1)
     sd = np.where(sd > 0, sd, 1.0)
     try:
-        posterior, prior = full.hessians(mean, sd)
-        precision = Matrix(prior - posterior)
+        steps = full.steps(mean, sd)
+        prior = Hessians(full.param_names).at(full.prior.log_density_gradient, mean, steps)
+        precision = Matrix(prior - full.hessian(mean, steps))
         return GaussianFit(
             mean, _fitted(blocks, precision, sd**2, _kinds(full.param_names)), blocks
         )

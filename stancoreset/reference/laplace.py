@@ -68,7 +68,7 @@ def modes(full: FullData, seed: int) -> tuple[GaussianFit, list[GaussianFit]]:
     except EngineError as error:
         raise ReferenceFitError(f"no posterior mode was found: {error}; {ADVICE}") from None
     _check_finite_mode(mode, full.param_names)
-    return _at_mode(full, mode, hessian_width(full.hessian, mode)), []
+    return _at_mode(full, mode, at_own_width(full, mode)[0]), []
 
 
 def at_draws(
@@ -113,11 +113,11 @@ def _nearest(full: FullData, start: GaussianFit) -> GaussianFit:
     """The Laplace fit at the mode of the full posterior next to a subsample's."""
     mode = _climb(full, start)
     _check_finite_mode(mode, full.param_names)
-    return _at_mode(full, mode, start.sd)
+    return _at_mode(full, mode, full.hessian(mode, full.steps(mode, start.sd)))
 
 
-def _at_mode(full: FullData, mode: Float, scale: Float) -> GaussianFit:
-    gaussian = _gaussian_of(full, mode, -full.hessian(mode, scale))
+def _at_mode(full: FullData, mode: Float, hessian: AnyMatrix) -> GaussianFit:
+    gaussian = _gaussian_of(full, mode, -hessian)
     _require_finite_mode(full, gaussian)
     return gaussian
 
@@ -251,8 +251,7 @@ def _subsample_starts(
 
         def at_end(mode: Float, *, may_be_flat: bool = True) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
-            scale = hessian_width(small.hessian, mode)
-            fit = _gaussian_of(small, mode, -small.hessian(mode, scale))
+            fit = _gaussian_of(small, mode, -at_own_width(small, mode)[0])
             if not may_be_flat:
                 _require_finite_mode(small, fit, wide=0.0)
             return fit
@@ -316,8 +315,30 @@ def curvature_width(gradient: Gradient, theta: Float) -> Float:
 
 def hessian_width(hessian: Callable[[Float, Float], AnyMatrix], theta: Float) -> Float:
     """Estimate 1/√curvature in each coordinate from a Hessian by differences with a tiny step."""
-    step = 1e-5 * np.maximum(1.0, np.abs(theta))
-    return _width(-hessian(theta, step / STEP).diagonal(), theta)
+    return _width(-hessian(theta, _tiny(theta)).diagonal(), theta)
+
+
+def at_own_width(
+    full: FullData, theta: Float, tries: int = 10, apart: float = 2.0
+) -> tuple[AnyMatrix, Float]:
+    """The Hessian at a point by steps that suit the widths 1/√curvature there, and their scale.
+
+    First steps are tiny. Where a gradient jumps curvature depends on the steps, and further ones
+    follow until scale and width are not `apart` by a larger factor.
+    """
+    width = _tiny(theta)
+    for _ in range(tries):
+        scale, steps = width, full.steps(theta, width)
+        found = full.hessian(theta, steps)
+        width = _width(-found.diagonal(), theta)
+        if np.all(np.abs(np.log(width / scale)) <= np.log(apart)):
+            break
+    return found, steps
+
+
+def _tiny(theta: Float) -> Float:
+    """The scale of steps of 1e-5 times a coordinate, or one."""
+    return np.asarray(1e-5 / STEP * np.maximum(1.0, np.abs(theta)))
 
 
 def _width(curvature: Float, theta: Float) -> Float:

@@ -369,30 +369,8 @@ class FullData:
         It uses central differences of exact gradients with a step proportional to `scale`, the
         approximate posterior standard deviation in each coordinate, and takes no difference for
         parameters that never meet; see `stancoreset.rows.hessians`. For a GLM, the likelihood's
-        Hessian is exact and only the prior's uses differences. Where the gradient jumps, as at a
-        median, steps are as wide as the `scale` itself.
+        Hessian is exact and only the prior's uses differences.
         """
-        return self.hessian_over(theta, self._steps(theta, scale))
-
-    def hessians(self, theta: Float, scale: Float) -> tuple[AnyMatrix, AnyMatrix]:
-        """Hessians of the log posterior density and of the prior's, over the same steps.
-
-        So a kink of the prior is in both, and not in their difference, which is the likelihood's.
-        """
-        steps = self._steps(theta, scale)
-        prior = Hessians(self.param_names).at(self.prior.log_density_gradient, theta, steps)
-        return self.hessian_over(theta, steps), prior
-
-    def has_kinks(self, theta: Float, scale: Float) -> bool:
-        """Whether the gradient jumps within a `scale` (P,) of a point; of a GLM, the prior's."""
-        of = self.prior if self._exact_hessian else self
-        return has_kinks(of.log_density_gradient, theta, scale)
-
-    def _steps(self, theta: Float, scale: Float) -> Float:
-        return over_kinks(scale) if self.has_kinks(theta, scale) else scale
-
-    def hessian_over(self, theta: Float, scale: Float) -> AnyMatrix:
-        """The Hessian by steps that suit a `scale`, whether or not the gradient jumps."""
         if not self._exact_hessian:
             return self._hessians.at(self.log_density_gradient, theta, scale)
         likelihood, _ = self._sums.sums("hessian", theta[None])
@@ -401,6 +379,23 @@ class FullData:
         if is_sparse(likelihood) and is_sparse(prior):
             return Matrix(likelihood + prior)
         return np.asarray(likelihood + prior)
+
+    def steps(self, theta: Float, scale: Float) -> Float:
+        """A scale (P,) whose differences tell the curvature: itself, or one for steps so wide.
+
+        Steps as wide as the scale are for a gradient that jumps on the way; of a GLM, the prior's.
+        """
+        of = self.prior if self._exact_hessian else self
+        return over_kinks(scale) if has_kinks(of.log_density_gradient, theta, scale) else scale
+
+    def rows_bend(self, theta: Float, scale: Float) -> bool:
+        """Whether the log likelihood's gradient jumps within a `scale` (P,) of a point."""
+
+        def likelihood(draws: Float) -> tuple[Float, Float]:
+            value, gradient = self.log_density_gradient(draws)
+            return value, gradient - self.prior.log_density_gradient(draws)[1]
+
+        return not self._exact_hessian and has_kinks(likelihood, theta, scale)
 
     def _count(self, densities: int = 0, gradients: int = 0, hessians: float = 0.0) -> None:
         costs = self.passes if self._charged is None else self._charged

@@ -85,7 +85,8 @@ def has_kinks(
     >>> has_kinks(smooth, one, one), has_kinks(absolute, 0 * one, one)
     (False, True)
     """
-    across = scale * np.random.default_rng(len(theta)).uniform(-1.0, 1.0, len(theta))
+    rng = np.random.default_rng(len(theta))
+    across = scale * rng.uniform(0.5, 1.0, len(theta)) * rng.choice([-1.0, 1.0], len(theta))
     near, far = _differences(gradient, theta, np.outer([STEP, wide], across))
     near, far = scale * near / STEP, scale * far / wide
     largest = max(np.linalg.norm(near), np.linalg.norm(far))

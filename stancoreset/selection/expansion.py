@@ -62,8 +62,8 @@ class Expansion:
     differences, and `factor` (p, p) is F with F Fᵀ the posterior covariance of ψ.
 
     With `expected`, gradient and Hessian are exact expectations. If `is_fitted`, they are least
-    squares at draws, which no derivatives of rows match. If it `has_kinks`, second derivatives are
-    over steps of the scale itself.
+    squares at draws, which no derivatives of rows match. If the posterior `has_kinks`, second
+    derivatives are over steps of the scale itself, and if its `rows_bend`, these are kinks of rows.
     """
 
     centre: Float = field(repr=False)
@@ -80,6 +80,7 @@ class Expansion:
     expected: Expected | None = field(default=None, repr=False)
     is_fitted: bool = False
     has_kinks: bool = False
+    rows_bend: bool = False
 
     def towards(self, other: Expansion, share: float) -> Expansion:
         """(1 − t) Q + t Q′ for t = `share`, around the centre of Q′, the other quadratic."""
@@ -118,16 +119,17 @@ class Expansion:
             hessian=self.hessian + (added if is_sparse(self.hessian) else added.toarray()),
         )
 
-    def fitted(self, reference: Reference, little: float = 0.1) -> Expansion:
+    def fitted(self, reference: Reference, little: float = 0.14) -> Expansion:
         """The quadratic by least squares at the draws, if more than `little` is left there.
 
         Where log likelihoods bend at points, as absolute values do, second derivatives say nothing.
-        With few draws, or where least squares leave more, nothing is changed.
+        With few draws, or where least squares leave as much, nothing is changed. Importance weights
+        with a little, in nats, have an efficiency of 98 %.
         """
         draws, p = reference.draws, len(self.columns)
         first, second = np.triu_indices(p)
         many = is_sparse(self.hessian) or len(draws) < _DRAWS_EACH * (1 + p + len(first))
-        if many or self.expected is not None or (gap := self.gap(reference)) <= little:
+        if many or self.expected is not None or self.gap(reference) <= little:
             return self
         scale = self.scale[self.columns]
         z = self.delta(draws) / scale
@@ -144,7 +146,7 @@ class Expansion:
             points=None,
             is_fitted=True,
         )
-        return by_draws if by_draws.gap(reference) < gap else self
+        return by_draws if by_draws.gap(reference) < little else self
 
     def of_rows(
         self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
@@ -229,14 +231,14 @@ def expand(
     try:
         known = reference.method == "laplace" and gaussian.blocks is None
         scale = gaussian.sd
-        has_kinks = full.has_kinks(centre, scale)
-        steps = over_kinks(scale) if has_kinks else scale
+        steps = full.steps(centre, scale)
+        has_kinks = steps is not scale
         if known and not has_kinks:
             # A Laplace fit's precision is the posterior's negative Hessian.
             inverse = np.linalg.inv(gaussian.chol)
             posterior = -inverse.T @ inverse
         else:
-            posterior = full.hessian_over(centre, steps)
+            posterior = full.hessian(centre, steps)
         of_prior = Hessians(full.param_names)
         prior = of_prior.at(full.prior.log_density_gradient, centre, steps)
         hessian = posterior - prior
@@ -259,6 +261,7 @@ def expand(
         hessian=hessian,
         scale=scale,
         has_kinks=has_kinks,
+        rows_bend=has_kinks and full.rows_bend(centre, scale),
         factor=_factor(gaussian, columns),
         prior_hessian=prior,
         param_names=full.param_names,

@@ -576,7 +576,9 @@ def test_divergences_of_the_last_turn_are_kept(model, counts, tmp_path, monkeypa
     found = start.from_reference(laplace, by_chains="it was not tried")
     assert found.diverged == (share > 0.005)
     RunFolder.open(tmp_path / "run", {}, resume=False, overwrite=False).keep("reference", found)
-    assert load_stage(tmp_path / "run", "reference").diverged == found.diverged
+    kept = load_stage(tmp_path / "run", "reference")
+    assert kept.diverged == found.diverged
+    assert 0.1 < found.step_size == kept.step_size
 
 
 @pytest.mark.fit

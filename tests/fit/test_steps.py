@@ -420,6 +420,15 @@ def test_chains_take_small_steps_where_those_of_the_reference_diverged(model, sa
         assert nuts.adapt_delta == asked.get("adapt_delta", 0.8)
 
 
+@pytest.mark.parametrize(("step", "expected"), [(0.1, 0.8), (0.3, 0.98), (np.nan, 0.98)])
+def test_chains_whose_steps_are_small_already_keep_stans_target(model, sampled, step, expected):
+    reference = replace(model.reference(DATA, draws=50), step_size=step)
+    nuts, *_ = sampled(reference)
+    assert (nuts.metric, nuts.adapt_delta) == ("dense_e", expected)
+    nuts, *_ = sampled(reference, adapt_delta=0.9)
+    assert nuts.adapt_delta == 0.9
+
+
 def test_a_fit_in_a_known_metric_is_the_posterior(model):
     fit = model.fit(DATA, size=20, seed=reseeded(3), max_rounds=1)
     about = attrs_of(fit.posterior)
