@@ -54,8 +54,8 @@ def evaluate_draws(
     gap = np.inf if expansion is None else expansion.gap(reference)
     spare = 0 if reference.spare is None else len(reference.spare)
     most = len(reference.draws) + spare - min(HELDOUT_DRAWS, spare)
-    available, kinks = most if iterated else 0, expansion is not None and expansion.has_kinks
-    wanted = draws_to_select(gap, reference.norm, available, plan.policy, has_kinks=kinks)
+    available, bent = most if iterated else 0, expansion is not None and expansion.rows_bend
+    wanted = draws_to_select(gap, reference.norm, available, plan.policy, bent=bent)
     if reference.spare is not None:
         wanted = min(wanted, most)
     if wanted <= len(reference.draws):

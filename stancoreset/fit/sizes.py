@@ -76,17 +76,17 @@ def is_negligible(gap: float, norm: float, policy: Policy) -> bool:
 
 
 def draws_to_select(
-    gap: float, norm: float, available: int, policy: Policy, *, has_kinks: bool = False
+    gap: float, norm: float, available: int, policy: Policy, *, bent: bool = False
 ) -> int:
     """The number of draws on which rows are selected, by what a quadratic leaves without them.
 
     `norm` is the log likelihood's own spread; `available` draws are at hand, of those that were
-    made to find the quadratic. One of a log likelihood that `has_kinks` is better by least squares.
+    made to find the quadratic. Where rows are `bent` at points, all serve: least squares need them.
     """
     if is_negligible(gap, norm, policy):
         return 0
     fewest = policy.selection_draws
-    return max(fewest, available) if has_kinks or gap > policy.near else fewest
+    return max(fewest, available) if bent or gap > policy.near else fewest
 
 
 def needs_draws(coreset: Coreset, n_draws: int, policy: Policy) -> bool:

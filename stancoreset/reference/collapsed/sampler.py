@@ -101,7 +101,8 @@ def sample_collapsed(
         Log density (S, P) → (S,) near prior × quadratic, of which the draws are to be: they are
         resampled by the ratio of the two densities.
     effective : int
-        Of `final` draws the least number of effective draws of h.
+        Of `final` draws the least number of effective draws of h, and of the resampled ones where
+        the remainder has a standard deviation above `most_left`.
 
     Raises
     ------
@@ -148,14 +149,16 @@ def sample_collapsed(
     left_over = (target or density.log_density)(theta) - np.concatenate(left)
     spread = float(np.std(left_over))
     _log.debug("what is not quadratic in u has a standard deviation of %.3g", spread)
-    even = not spread <= most_left
+    weighted = WeightedDraws(theta, left_over)
+    enough = 0 < effective <= weighted.ess and weighted.khat <= KHAT_USABLE
+    even = not (spread <= most_left or enough)
     if even and final:
         raise ReferenceFitError(
             f"prior times quadratic is not Gaussian in {int(inner.sum())} parameters: it differs "
             f"by {spread:.3g} nats, expected at most {most_left:g}"
         )
-    # On the way to a reference draws need only be near.
-    weighted = WeightedDraws(theta, np.zeros(count) if even else left_over)
+    if even:  # on the way to a reference draws need only be near
+        weighted = WeightedDraws(theta, np.zeros(count))
     order = rng.permutation(weighted.resample(count, rng))
     return CollapsedDraws(theta[order], means, repeats, found, inner, spread)
 

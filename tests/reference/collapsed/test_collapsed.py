@@ -194,6 +194,41 @@ def test_draws_are_those_of_a_lattice(make):
     assert np.allclose(found.means[:, 1:] * scale, shrunk * locations, atol=1e-6)
 
 
+def test_weights_that_are_uneven_serve_while_draws_are_worth_as_many_as_asked_for():
+    """A density tilted by exp(t u), whose mean of u is known on a lattice of log s."""
+    size, location, tilt = 3.0, 0.6, 2.2
+    density = centred(np.array([size]), np.array([location]))
+
+    def drawn(effective):
+        return sample_collapsed(
+            density,
+            np.array([False, True]),
+            np.zeros(2),
+            np.ones(2),
+            8_000,
+            seed=2,
+            final=True,
+            target=lambda x: density.log_density(x) + tilt * x[:, 1],
+            effective=effective,
+        )
+
+    found = drawn(500)
+    assert found.remainder > 0.7
+    lattice = np.linspace(-6, 3, 2_000)
+    between = np.exp(2 * lattice)
+    shrunk = between / (between + 1 / size)
+    mean, variance = shrunk * location, shrunk / size
+    log_p = stats.norm.logpdf(location, scale=np.sqrt(between + 1 / size))
+    log_p += -0.5 * between + lattice + tilt * mean + 0.5 * tilt**2 * variance
+    p = np.exp(log_p - logsumexp(log_p))
+    tilted = mean + tilt * variance
+    expected = p @ tilted
+    sd = np.sqrt(p @ (variance + tilted**2) - expected**2)
+    assert abs(found.draws[:, 1].mean() - expected) < 4 * sd / np.sqrt(500)
+    with pytest.raises(ReferenceFitError, match="differs by"):
+        drawn(0)
+
+
 def test_groups_are_factored_as_an_arrow():
     """Of many groups and an intercept the sparse and the dense H give one density."""
     size, rng = 200, np.random.default_rng(4)
