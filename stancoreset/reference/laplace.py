@@ -323,15 +323,17 @@ def at_own_width(
 ) -> tuple[AnyMatrix, Float]:
     """The Hessian at a point by steps that suit the widths 1/√curvature there, and their scale.
 
-    First steps are tiny. Where a gradient jumps curvature depends on the steps, and further ones
-    follow until scale and width are not `apart` by a larger factor.
+    First steps are tiny, second ones suit the width that they show. Where a gradient jumps,
+    curvature depends on the steps, and further ones follow until scale and width are not `apart` by
+    a larger factor.
     """
     width = _tiny(theta)
-    for _ in range(tries):
+    for number in range(tries):
         scale, steps = width, full.steps(theta, width)
         found = full.hessian(theta, steps)
         width = _width(-found.diagonal(), theta)
-        if np.all(np.abs(np.log(width / scale)) <= np.log(apart)):
+        jumps = steps is not scale
+        if np.all(np.abs(np.log(width / scale)) <= np.log(apart)) or (number and not jumps):
             break
     return found, steps
 
