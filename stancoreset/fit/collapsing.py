@@ -449,7 +449,7 @@ class _Ridged:
     def precision(self, point: Float) -> AnyMatrix:
         """The negative Hessian at a point."""
         # Over the same steps, so that a kink of the prior is in both.
-        hessian, steps = at_own_width(self.rows, point)
+        hessian, steps, _ = at_own_width(self.rows, point)
         own = Hessians(self.rows.param_names).at(self.rows.prior.log_density_gradient, point, steps)
         ridge = sparse.diags_array(1 / self.width**2)
         return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())

@@ -68,7 +68,8 @@ def modes(full: FullData, seed: int) -> tuple[GaussianFit, list[GaussianFit]]:
     except EngineError as error:
         raise ReferenceFitError(f"no posterior mode was found: {error}; {ADVICE}") from None
     _check_finite_mode(mode, full.param_names)
-    return _at_mode(full, mode, at_own_width(full, mode)[0]), []
+    hessian, _, jumps = at_own_width(full, mode)
+    return _at_mode(full, mode, hessian, jumps), []
 
 
 def at_draws(
@@ -113,12 +114,14 @@ def _nearest(full: FullData, start: GaussianFit) -> GaussianFit:
     """The Laplace fit at the mode of the full posterior next to a subsample's."""
     mode = _climb(full, start)
     _check_finite_mode(mode, full.param_names)
-    return _at_mode(full, mode, full.hessian(mode, full.steps(mode, start.sd)))
+    scale = start.sd
+    steps = full.steps(mode, scale)
+    return _at_mode(full, mode, full.hessian(mode, steps), steps is not scale)
 
 
-def _at_mode(full: FullData, mode: Float, hessian: AnyMatrix) -> GaussianFit:
+def _at_mode(full: FullData, mode: Float, hessian: AnyMatrix, jumps: bool) -> GaussianFit:
     gaussian = _gaussian_of(full, mode, -hessian)
-    _require_finite_mode(full, gaussian)
+    _require_finite_mode(full, gaussian, may_be_flat=not jumps)
     return gaussian
 
 
@@ -218,15 +221,18 @@ def _require_bounded(rows: FullData, mode: Float, precision: Float) -> None:
         )
 
 
-def _require_finite_mode(full: FullData, fit: GaussianFit, wide: float = 10.0) -> None:
+def _require_finite_mode(
+    full: FullData, fit: GaussianFit, wide: float = 10.0, *, may_be_flat: bool = True
+) -> None:
     """Refuse a "mode" at which the density is merely flat.
 
-    It is examined only if its width is at least `wide` (1 + |mode|) in some coordinate. One sd away
-    from a true mode the log density is lower by about ½; far out on a slope without end it is not
-    lower at all.
+    One that `may_be_flat` is examined only if its width is at least `wide` (1 + |mode|) in some
+    coordinate; wide steps from a plateau reach where the density falls on one side, and tell none.
+    One sd away from a true mode the log density is lower by about ½; far out on a slope without end
+    it is not lower at all.
     """
     widest = int(np.argmax(fit.sd / (1 + np.abs(fit.mean))))
-    if fit.sd[widest] < wide * (1 + abs(fit.mean[widest])):
+    if may_be_flat and fit.sd[widest] < wide * (1 + abs(fit.mean[widest])):
         return
     step = fit.covariances(widest) / fit.sd[widest]
     centre, below, above = full.log_density(fit.mean + np.array([[0.0], [-1.0], [1.0]]) * step)
@@ -251,9 +257,10 @@ def _subsample_starts(
 
         def at_end(mode: Float, *, may_be_flat: bool = True) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
-            fit = _gaussian_of(small, mode, -at_own_width(small, mode)[0])
-            if not may_be_flat:
-                _require_finite_mode(small, fit, wide=0.0)
+            hessian, _, jumps = at_own_width(small, mode)
+            fit = _gaussian_of(small, mode, -hessian)
+            if jumps or not may_be_flat:
+                _require_finite_mode(small, fit, may_be_flat=False)
             return fit
 
         at_peak = partial(at_end, may_be_flat=False)
@@ -320,8 +327,10 @@ def hessian_width(hessian: Callable[[Float, Float], AnyMatrix], theta: Float) ->
 
 def at_own_width(
     full: FullData, theta: Float, tries: int = 10, apart: float = 2.0
-) -> tuple[AnyMatrix, Float]:
-    """The Hessian at a point by steps that suit the widths 1/√curvature there, and their scale.
+) -> tuple[AnyMatrix, Float, bool]:
+    """The Hessian at a point by steps that suit the widths 1/√curvature there.
+
+    Returned with the scale of the steps, and with whether the gradient jumps within them.
 
     First steps are tiny, second ones suit the width that they show. Where a gradient jumps,
     curvature depends on the steps, and further ones follow until scale and width are not `apart` by
@@ -335,7 +344,7 @@ def at_own_width(
         jumps = steps is not scale
         if np.all(np.abs(np.log(width / scale)) <= np.log(apart)) or (number and not jumps):
             break
-    return found, steps
+    return found, steps, jumps
 
 
 def _tiny(theta: Float) -> Float:
