@@ -69,7 +69,7 @@ def modes(full: FullData, seed: int) -> tuple[GaussianFit, list[GaussianFit]]:
         raise ReferenceFitError(f"no posterior mode was found: {error}; {ADVICE}") from None
     _check_finite_mode(mode, full.param_names)
     hessian, _, jumps = at_own_width(full, mode)
-    return _at_mode(full, mode, hessian, jumps), []
+    return _at_mode(full, mode, hessian, jumps=jumps), []
 
 
 def at_draws(
@@ -116,12 +116,12 @@ def _nearest(full: FullData, start: GaussianFit) -> GaussianFit:
     _check_finite_mode(mode, full.param_names)
     scale = start.sd
     steps = full.steps(mode, scale)
-    return _at_mode(full, mode, full.hessian(mode, steps), steps is not scale)
+    return _at_mode(full, mode, full.hessian(mode, steps), jumps=steps is not scale)
 
 
-def _at_mode(full: FullData, mode: Float, hessian: AnyMatrix, jumps: bool) -> GaussianFit:
+def _at_mode(full: FullData, mode: Float, hessian: AnyMatrix, *, jumps: bool) -> GaussianFit:
     gaussian = _gaussian_of(full, mode, -hessian)
-    _require_finite_mode(full, gaussian, may_be_flat=not jumps)
+    _require_finite_mode(full, gaussian, jumps=jumps)
     return gaussian
 
 
@@ -222,22 +222,27 @@ def _require_bounded(rows: FullData, mode: Float, precision: Float) -> None:
 
 
 def _require_finite_mode(
-    full: FullData, fit: GaussianFit, wide: float = 10.0, *, may_be_flat: bool = True
+    full: FullData, fit: GaussianFit, wide: float = 10.0, *, jumps: bool = False
 ) -> None:
     """Refuse a "mode" at which the density is merely flat.
 
-    One that `may_be_flat` is examined only if its width is at least `wide` (1 + |mode|) in some
-    coordinate; wide steps from a plateau reach where the density falls on one side, and tell none.
-    One sd away from a true mode the log density is lower by about ½; far out on a slope without end
-    it is not lower at all.
+    It is examined only if its width is at least `wide` (1 + |mode|) in some coordinate. One sd away
+    from a true mode the log density is lower by about ½; far out on a slope without end it is not
+    lower at all. Where the gradient `jumps`, widths are of wide steps, which from a plateau reach
+    where the density falls on one side, and from the end of a climb where it is higher: no mode.
     """
     widest = int(np.argmax(fit.sd / (1 + np.abs(fit.mean))))
-    if may_be_flat and fit.sd[widest] < wide * (1 + abs(fit.mean[widest])):
+    if not jumps and fit.sd[widest] < wide * (1 + abs(fit.mean[widest])):
         return
     step = fit.covariances(widest) / fit.sd[widest]
     centre, below, above = full.log_density(fit.mean + np.array([[0.0], [-1.0], [1.0]]) * step)
-    if min(centre - below, centre - above) < 0.1:
-        name = full.param_names[widest]
+    lower, name = min(centre - below, centre - above), full.param_names[widest]
+    if jumps and lower <= -0.1:
+        raise ReferenceFitError(
+            f"no posterior mode was found: one standard deviation along {name} from the end of a "
+            f"climb the log density is higher by {-lower:.3g}; {ADVICE}"
+        )
+    if lower < 0.1:
         raise ModeAtInfinityError(
             f"the posterior mode lies at infinity along {name}: at {fit.mean[widest]:.3g} the "
             f"standard deviation is {fit.sd[widest]:.3g}, and the density does not fall (separated "
@@ -260,7 +265,7 @@ def _subsample_starts(
             hessian, _, jumps = at_own_width(small, mode)
             fit = _gaussian_of(small, mode, -hessian)
             if jumps or not may_be_flat:
-                _require_finite_mode(small, fit, may_be_flat=False)
+                _require_finite_mode(small, fit, wide=0.0, jumps=jumps)
             return fit
 
         at_peak = partial(at_end, may_be_flat=False)
