@@ -449,8 +449,9 @@ class _Ridged:
     def precision(self, point: Float) -> AnyMatrix:
         """The negative Hessian at a point."""
         # Over the same steps, so that a kink of the prior is in both.
-        hessian, steps, _ = at_own_width(self.rows, point)
-        own = Hessians(self.rows.param_names).at(self.rows.prior.log_density_gradient, point, steps)
+        hessian, steps = at_own_width(self.rows, point)
+        prior = self.rows.prior.log_density_gradient
+        own = Hessians(self.rows.param_names).at(prior, point, steps.scale)
         ridge = sparse.diags_array(1 / self.width**2)
         return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
 

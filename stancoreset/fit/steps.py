@@ -217,7 +217,7 @@ class Pipeline(Setup):
             # As many draws as the little or much that is left takes.
             iterated = reference.method == ITERATED
             view = evaluate_draws(self, view, expansion, iterated=iterated)
-            expansion = view.refitted(expansion)
+            expansion = view.refitted(expansion, plan.policy.error_goal)
             controlled = ControlledSelection(view.session, self.checked, view.full, expansion)
         else:
             view = evaluate_draws(self, view)

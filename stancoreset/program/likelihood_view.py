@@ -42,9 +42,9 @@ class LikelihoodView:
         pairs = 0 if self._is_gaussian else PAIRS
         return self.session.expand(self.full, self.reference, pairs, exact=exact)
 
-    def refitted(self, expansion: Expansion) -> Expansion:
-        """The expansion, or least squares at draws of which there were too few before."""
-        return expansion if self._is_gaussian else expansion.fitted(self.reference)
+    def refitted(self, expansion: Expansion, goal: float) -> Expansion:
+        """The expansion, or least squares at draws where it leaves more than a goal, in nats."""
+        return expansion if self._is_gaussian else expansion.fitted(self.reference, goal)
 
     @property
     def _is_gaussian(self) -> bool:

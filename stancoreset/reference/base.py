@@ -372,8 +372,8 @@ def fit_gaussian(rows: Float, full: FullData) -> GaussianFit:
     sd = np.where(sd > 0, sd, 1.0)
     try:
         steps = full.steps(mean, sd)
-        prior = Hessians(full.param_names).at(full.prior.log_density_gradient, mean, steps)
-        precision = Matrix(prior - full.hessian(mean, steps))
+        prior = Hessians(full.param_names).at(full.prior.log_density_gradient, mean, steps.scale)
+        precision = Matrix(prior - full.hessian(mean, steps.scale))
         return GaussianFit(
             mean, _fitted(blocks, precision, sd**2, _kinds(full.param_names)), blocks
         )

@@ -37,7 +37,7 @@ from stancoreset.reference.summits import (
     in_dimensions,
     no_mode,
 )
-from stancoreset.rows import STEP, AnyMatrix, Blocks, FullData, Matrix, is_sparse
+from stancoreset.rows import STEP, AnyMatrix, Blocks, FullData, Matrix, Steps, is_sparse
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +68,7 @@ def modes(full: FullData, seed: int) -> tuple[GaussianFit, list[GaussianFit]]:
     except EngineError as error:
         raise ReferenceFitError(f"no posterior mode was found: {error}; {ADVICE}") from None
     _check_finite_mode(mode, full.param_names)
-    hessian, _, jumps = at_own_width(full, mode)
-    return _at_mode(full, mode, hessian, jumps=jumps), []
+    return _at_mode(full, mode, *at_own_width(full, mode)), []
 
 
 def at_draws(
@@ -114,14 +113,13 @@ def _nearest(full: FullData, start: GaussianFit) -> GaussianFit:
     """The Laplace fit at the mode of the full posterior next to a subsample's."""
     mode = _climb(full, start)
     _check_finite_mode(mode, full.param_names)
-    scale = start.sd
-    steps = full.steps(mode, scale)
-    return _at_mode(full, mode, full.hessian(mode, steps), jumps=steps is not scale)
+    steps = full.steps(mode, start.sd)
+    return _at_mode(full, mode, full.hessian(mode, steps.scale), steps)
 
 
-def _at_mode(full: FullData, mode: Float, hessian: AnyMatrix, *, jumps: bool) -> GaussianFit:
+def _at_mode(full: FullData, mode: Float, hessian: AnyMatrix, steps: Steps) -> GaussianFit:
     gaussian = _gaussian_of(full, mode, -hessian)
-    _require_finite_mode(full, gaussian, jumps=jumps)
+    _require_finite_mode(full, gaussian, jumps=steps.jumps)
     return gaussian
 
 
@@ -262,10 +260,10 @@ def _subsample_starts(
 
         def at_end(mode: Float, *, may_be_flat: bool = True) -> GaussianFit:
             _check_finite_mode(mode, full.param_names)
-            hessian, _, jumps = at_own_width(small, mode)
+            hessian, steps = at_own_width(small, mode)
             fit = _gaussian_of(small, mode, -hessian)
-            if jumps or not may_be_flat:
-                _require_finite_mode(small, fit, wide=0.0, jumps=jumps)
+            if steps.jumps or not may_be_flat:
+                _require_finite_mode(small, fit, wide=0.0, jumps=steps.jumps)
             return fit
 
         at_peak = partial(at_end, may_be_flat=False)
@@ -332,10 +330,8 @@ def hessian_width(hessian: Callable[[Float, Float], AnyMatrix], theta: Float) ->
 
 def at_own_width(
     full: FullData, theta: Float, tries: int = 10, apart: float = 2.0
-) -> tuple[AnyMatrix, Float, bool]:
-    """The Hessian at a point by steps that suit the widths 1/√curvature there.
-
-    Returned with the scale of the steps, and with whether the gradient jumps within them.
+) -> tuple[AnyMatrix, Steps]:
+    """The Hessian at a point by steps that suit the widths 1/√curvature there, and these steps.
 
     First steps are tiny, second ones suit the width that they show. Where a gradient jumps,
     curvature depends on the steps, and further ones follow until scale and width are not `apart` by
@@ -343,13 +339,13 @@ def at_own_width(
     """
     width = _tiny(theta)
     for number in range(tries):
-        scale, steps = width, full.steps(theta, width)
-        found = full.hessian(theta, steps)
+        before, steps = width, full.steps(theta, width)
+        found = full.hessian(theta, steps.scale)
         width = _width(-found.diagonal(), theta)
-        jumps = steps is not scale
-        if np.all(np.abs(np.log(width / scale)) <= np.log(apart)) or (number and not jumps):
+        agree = np.all(np.abs(np.log(width / before)) <= np.log(apart))
+        if agree or (number and not steps.jumps):
             break
-    return found, steps, jumps
+    return found, steps
 
 
 def _tiny(theta: Float) -> Float:

@@ -22,7 +22,7 @@ from stancoreset.rows.directions import Directions, dependencies
 from stancoreset.rows.distinct import distinct_rows
 from stancoreset.rows.distributed import Distributed
 from stancoreset.rows.full_data import FullData, repeats
-from stancoreset.rows.hessians import STEP, Hessians, central_hessian, over_kinks
+from stancoreset.rows.hessians import STEP, Hessians, Steps, central_hessian
 from stancoreset.rows.log_lik import bind_rows, row_log_lik
 from stancoreset.rows.sandwich import DenseSandwich, SparseSandwich
 from stancoreset.rows.sums import MAX_ROWS_PER_CHUNK, ArrayChunks
@@ -60,6 +60,7 @@ __all__ = [
     "Matrix",
     "ShownWitness",
     "SparseSandwich",
+    "Steps",
     "StoredWitness",
     "Witness",
     "WitnessedDensity",
@@ -69,7 +70,6 @@ __all__ = [
     "dependencies",
     "distinct_rows",
     "is_sparse",
-    "over_kinks",
     "repeats",
     "row_log_lik",
     "shown_rows",

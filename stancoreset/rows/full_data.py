@@ -26,7 +26,7 @@ from stancoreset.rows.costs import Costs
 from stancoreset.rows.directions import dependencies
 from stancoreset.rows.distinct import DistinctRows, distinct_rows
 from stancoreset.rows.glm import FoundGlm, GlmKernel, GlmRows, rows_of
-from stancoreset.rows.hessians import Hessians, has_kinks, over_kinks
+from stancoreset.rows.hessians import Hessians, Steps, has_kinks
 from stancoreset.rows.sums import (
     MAX_ROWS_PER_CHUNK,
     MIN_ROWS_PER_CHUNK,
@@ -380,13 +380,10 @@ class FullData:
             return Matrix(likelihood + prior)
         return np.asarray(likelihood + prior)
 
-    def steps(self, theta: Float, scale: Float) -> Float:
-        """A scale (P,) whose differences tell the curvature: itself, or one for steps so wide.
-
-        Steps as wide as the scale are for a gradient that jumps on the way; of a GLM, the prior's.
-        """
+    def steps(self, theta: Float, scale: Float) -> Steps:
+        """Steps whose differences of gradients tell the curvature; of a GLM, the prior's."""
         of = self.prior if self._exact_hessian else self
-        return over_kinks(scale) if has_kinks(of.log_density_gradient, theta, scale) else scale
+        return Steps.near(of.log_density_gradient, theta, scale)
 
     def rows_bend(self, theta: Float, scale: Float) -> bool:
         """Whether the log likelihood's gradient jumps within a `scale` (P,) of a point."""

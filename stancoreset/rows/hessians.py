@@ -35,6 +35,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb
 
@@ -93,9 +94,26 @@ def has_kinks(
     return bool(np.linalg.norm(near - far) > apart * largest)
 
 
-def over_kinks(scale: Float) -> Float:
-    """The scale whose steps are as long as this one, for gradients that jump."""
-    return scale / STEP
+@dataclass(frozen=True)
+class Steps:
+    """Steps of central differences that tell a curvature.
+
+    Attributes
+    ----------
+    scale : ndarray, shape (P,)
+        Steps are `STEP` times as long.
+    jumps : bool
+        Whether the gradient jumps within them, so that they are as long as the density is wide.
+    """
+
+    scale: Float
+    jumps: bool
+
+    @classmethod
+    def near(cls, gradient: Gradient, theta: Float, scale: Float) -> Steps:
+        """Steps at a point (P,) of a density with standard deviations of about `scale` (P,)."""
+        jumps = has_kinks(gradient, theta, scale)
+        return cls(scale / STEP if jumps else scale, jumps)
 
 
 class Hessians:

@@ -40,7 +40,7 @@ from stancoreset.errors import ControlError, ReferenceFitError
 from stancoreset.limits import NOISE
 from stancoreset.reference import GaussianFit, Reference
 from stancoreset.reference.expected import Expected, no_sums
-from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse, over_kinks
+from stancoreset.rows import AnyMatrix, Blocks, FullData, Hessians, Matrix, is_sparse
 from stancoreset.rows.glm import GlmRows
 
 #: Antithetic pairs over which gradients are averaged.
@@ -62,8 +62,8 @@ class Expansion:
     differences, and `factor` (p, p) is F with F Fᵀ the posterior covariance of ψ.
 
     With `expected`, gradient and Hessian are exact expectations. If `is_fitted`, they are least
-    squares at draws, which no derivatives of rows match. If the posterior `has_kinks`, second
-    derivatives are over steps of the scale itself, and if its `rows_bend`, these are kinks of rows.
+    squares at draws, which no derivatives of rows match. Where a gradient jumps, differences have
+    `steps` of a scale (P,) of their own; `rows_bend` if that of the rows jumps.
     """
 
     centre: Float = field(repr=False)
@@ -79,7 +79,7 @@ class Expansion:
     points: Float | None = field(default=None, repr=False)
     expected: Expected | None = field(default=None, repr=False)
     is_fitted: bool = False
-    has_kinks: bool = False
+    steps: Float | None = field(default=None, repr=False)
     rows_bend: bool = False
 
     def towards(self, other: Expansion, share: float) -> Expansion:
@@ -119,17 +119,16 @@ class Expansion:
             hessian=self.hessian + (added if is_sparse(self.hessian) else added.toarray()),
         )
 
-    def fitted(self, reference: Reference, little: float = 0.14) -> Expansion:
-        """The quadratic by least squares at the draws, if more than `little` is left there.
+    def fitted(self, reference: Reference, goal: float) -> Expansion:
+        """The quadratic by least squares at draws, if it leaves more than a `goal` in nats there.
 
         Where log likelihoods bend at points, as absolute values do, second derivatives say nothing.
-        With few draws, or where least squares leave as much, nothing is changed. Importance weights
-        with a little, in nats, have an efficiency of 98 %.
+        With few draws, or where least squares leave as much, nothing is changed.
         """
         draws, p = reference.draws, len(self.columns)
         first, second = np.triu_indices(p)
         many = is_sparse(self.hessian) or len(draws) < _DRAWS_EACH * (1 + p + len(first))
-        if many or self.expected is not None or self.gap(reference) <= little:
+        if many or self.expected is not None or self.gap(reference) <= goal:
             return self
         scale = self.scale[self.columns]
         z = self.delta(draws) / scale
@@ -146,7 +145,7 @@ class Expansion:
             points=None,
             is_fitted=True,
         )
-        return by_draws if by_draws.gap(reference) < little else self
+        return by_draws if by_draws.gap(reference) < goal else self
 
     def of_rows(
         self, bound: BoundModel, prior: BoundModel, rows: GlmRows | None
@@ -163,7 +162,7 @@ class Expansion:
             return expected.gradient[columns], _part(expected.hessian, columns)
         where = self.where
         gradient = bound.log_density_gradient(where)[1] - prior.log_density_gradient(where)[1]
-        steps = over_kinks(self.scale) if self.has_kinks else self.scale
+        steps = self.scale if self.steps is None else self.steps
         found = Hessians(self.param_names).at(bound.log_density_gradient, self.centre, steps)
         hessian = _part(found - self.prior_hessian, columns)
         return gradient.mean(axis=0)[columns], hessian
@@ -232,15 +231,14 @@ def expand(
         known = reference.method == "laplace" and gaussian.blocks is None
         scale = gaussian.sd
         steps = full.steps(centre, scale)
-        has_kinks = steps is not scale
-        if known and not has_kinks:
+        if known and not steps.jumps:
             # A Laplace fit's precision is the posterior's negative Hessian.
             inverse = np.linalg.inv(gaussian.chol)
             posterior = -inverse.T @ inverse
         else:
-            posterior = full.hessian(centre, steps)
+            posterior = full.hessian(centre, steps.scale)
         of_prior = Hessians(full.param_names)
-        prior = of_prior.at(full.prior.log_density_gradient, centre, steps)
+        prior = of_prior.at(full.prior.log_density_gradient, centre, steps.scale)
         hessian = posterior - prior
     except ReferenceFitError as error:
         raise ControlError(f"{error}; or leave the quadratic out: control_variate=False") from None
@@ -260,8 +258,8 @@ def expand(
         tangent=likelihood_gradient,
         hessian=hessian,
         scale=scale,
-        has_kinks=has_kinks,
-        rows_bend=has_kinks and full.rows_bend(centre, scale),
+        steps=steps.scale,
+        rows_bend=steps.jumps and full.rows_bend(centre, scale),
         factor=_factor(gaussian, columns),
         prior_hessian=prior,
         param_names=full.param_names,
@@ -315,7 +313,7 @@ def _projected(
     if bend is not None:
         # Between the Hessian at the centre and the averaged one the noise of the latter is less.
         found += [replace(averaged, hessian=expansion.hessian + t * bend) for t in (0.5, 1.0)]
-    return min(found, key=lambda one: one.gap(reference)).fitted(reference)
+    return min(found, key=lambda one: one.gap(reference))
 
 
 def _bend(expansion: Expansion, gradient: Float, points: Float) -> AnyMatrix | None:

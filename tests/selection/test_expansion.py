@@ -157,15 +157,15 @@ def test_least_squares_find_a_quadratic():
         prior_hessian=np.zeros((3, 3)),
         param_names=tuple("abc"),
     )
-    found = expansion.fitted(SimpleNamespace(draws=draws, log_likelihood=value))
+    found = expansion.fitted(SimpleNamespace(draws=draws, log_likelihood=value), 0.14)
     assert found.is_fitted
     np.testing.assert_allclose(found.gradient, gradient, rtol=1e-8)
     np.testing.assert_allclose(found.hessian, hessian, rtol=1e-8)
     few = SimpleNamespace(draws=draws[:99], log_likelihood=value[:99])
-    assert expansion.fitted(few) is expansion
-    assert found.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is found
+    assert expansion.fitted(few, 0.14) is expansion
+    assert found.fitted(SimpleNamespace(draws=draws, log_likelihood=value), 0.14) is found
     exact = replace(expansion, expected=SimpleNamespace())
-    assert exact.fitted(SimpleNamespace(draws=draws, log_likelihood=value)) is exact
+    assert exact.fitted(SimpleNamespace(draws=draws, log_likelihood=value), 0.14) is exact
 
 
 def flat(size):

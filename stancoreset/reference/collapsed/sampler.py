@@ -101,8 +101,10 @@ def sample_collapsed(
         Log density (S, P) → (S,) near prior × quadratic, of which the draws are to be: they are
         resampled by the ratio of the two densities.
     effective : int
-        Of `final` draws the least number of effective draws of h, and of the resampled ones where
-        the remainder has a standard deviation above `most_left`.
+        Of `final` draws the least number of effective draws of h, and of weights for a `target`
+        that draws leave by more than `most_left`.
+    most_left : float
+        Standard deviation, in nats, of what draws may leave of the density.
 
     Raises
     ------
@@ -150,12 +152,19 @@ def sample_collapsed(
     spread = float(np.std(left_over))
     _log.debug("what is not quadratic in u has a standard deviation of %.3g", spread)
     weighted = WeightedDraws(theta, left_over)
-    enough = 0 < effective <= weighted.ess and weighted.khat <= KHAT_USABLE
-    even = not (spread <= most_left or enough)
+    # Of weights that hardly vary k̂ says nothing.
+    worth = 0 < effective <= weighted.ess and weighted.khat <= KHAT_USABLE
+    even = not (spread <= most_left or worth)
     if even and final:
+        expected = f"expected at most {most_left:g}"
+        if effective:
+            expected = (
+                f"so that {count:,} draws are worth {weighted.ess:,.0f} with a Pareto k̂ of "
+                f"{weighted.khat:.2f}, expected at least {effective:,} and at most {KHAT_USABLE:g}"
+            )
         raise ReferenceFitError(
             f"prior times quadratic is not Gaussian in {int(inner.sum())} parameters: it differs "
-            f"by {spread:.3g} nats, expected at most {most_left:g}"
+            f"by {spread:.3g} nats, {expected}"
         )
     if even:  # on the way to a reference draws need only be near
         weighted = WeightedDraws(theta, np.zeros(count))
