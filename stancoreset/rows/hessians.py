@@ -75,10 +75,11 @@ def has_kinks(
 ) -> bool:
     """Whether a gradient jumps near a point, so that small steps do not tell the curvature.
 
-    Differences along one random direction over steps of `STEP` and of `wide` times the `scale`
-    (P,) are `apart` by a share of the larger one then. They are equal to their second power where
-    the function is smooth, and the smaller step meets none of the jumps or few, as of the absolute
-    residuals of a median.
+    Difference quotients of the gradient along one random direction are compared over two steps, of
+    `STEP` and of `wide` times the `scale` (P,). Those of a smooth function agree but for terms of
+    second order in the steps. Where the gradient jumps, as where residuals of a median are zero, the
+    short step meets few jumps or none, and the quotients differ by more than a share `apart` of the
+    larger one.
 
     >>> one, kinks = np.ones(1), np.linspace(-1, 1, 100)
     >>> smooth = lambda x: (None, -np.sinh(x))
