@@ -77,7 +77,7 @@ def has_kinks(
 
     Difference quotients of the gradient along one random direction are compared over two steps, of
     `STEP` and of `wide` times the `scale` (P,). Those of a smooth function agree but for terms of
-    second order in the steps. Where the gradient jumps, as where residuals of a median are zero, the
+    second order in the steps. Where the gradient jumps, as at zero residuals of a median, the
     short step meets few jumps or none, and the quotients differ by more than a share `apart` of the
     larger one.
 
