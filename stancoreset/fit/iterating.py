@@ -106,9 +106,8 @@ class ReferenceIteration:
         except ModeAtInfinityError:
             raise
         except ReferenceFitError as error:
-            if not are_few(self.full):
-                with suppress(StancoresetError):
-                    return self._from_likelihood(reason or _clause(error))
+            with suppress(StancoresetError):
+                return self._from_likelihood(reason or _clause(error))
             raise
         found = self.from_reference(reference, reason)
         if found.unsettled and not found.of_draws and are_few(self.full):
