@@ -5,7 +5,7 @@ thousands of abilities leave importance weights of all parameters together usele
 persons are independent, each with one parameter, so that ℓ(ψ_h), the log likelihood without them,
 is exact:
 
-    mode of ℓ → quadratic Q of ℓ in ψ_h → h by NUTS from prior × Q → weights exp(ℓ − Q) → u given h
+    mode of π(h) exp ℓ → quadratic Q of ℓ in ψ_h → h by NUTS from prior × Q → weights exp(ℓ − Q) → u given h
 
 The program's density without rows contains π(h) exactly. Where the weights of h are uneven, the
 quadratic becomes the one whose gradients are nearest to those of ℓ at the draws, which are those of
@@ -126,24 +126,30 @@ class _Quadratic:
 
 
 @dataclass(frozen=True)
-class _Ridge:
-    """A wide Gaussian that holds climbs near what the prior says of ψ_h, (p_h,)."""
+class _Prior:
+    """log π(h), where the rows see h, and a wide Gaussian near what the prior says of ψ_h, (p_h,).
 
+    The Gaussian holds climbs where the prior of h is flat, or is not a function of ψ_h.
+    """
+
+    posterior: IntegratedPosterior = field(repr=False)
     centre: Float = field(repr=False)
     width: Float = field(repr=False)
 
     def climb(self, density: Callable[[Float], tuple[float, Float]], start: Float) -> Summit:
-        """Climb a log likelihood, given with its gradient, and this Gaussian."""
+        """Climb a log likelihood, given with its gradient, and this prior."""
 
         def held(psi_h: Float) -> tuple[float, Float]:
-            value, slope = density(psi_h)
-            return value - self.below(psi_h), slope - (psi_h - self.centre) / self.width**2
+            (value, slope), (own, along) = density(psi_h), self.log_density(psi_h)
+            return value + own, slope + along
 
         return climb(held, start, slope=_SLOPE, max_iter=_STEPS)
 
-    def below(self, psi_h: Float) -> float:
-        """How much lower the Gaussian is than at its centre, in nats."""
-        return 0.5 * float(np.sum(((psi_h - self.centre) / self.width) ** 2))
+    def log_density(self, psi_h: Float) -> tuple[float, Float]:
+        """Its logarithm, up to a constant, and its gradient."""
+        value, slope = self.posterior.log_prior(psi_h)
+        away = (psi_h - self.centre) / self.width
+        return value - 0.5 * float(away @ away), slope - away / self.width
 
 
 @dataclass(frozen=True)
@@ -510,9 +516,7 @@ def _reference(search: _Search, rows: Float, evaluated: NDArray[np.bool_]) -> Re
 def _at_highest(
     search: _Search, posterior: IntegratedPosterior
 ) -> tuple[IntegratedPosterior, _Quadratic]:
-    """The quadratic of ℓ where it is highest near what the prior says of ψ_h.
-
-    The places of integrands are moved there.
+    """The quadratic of ℓ where π(h) exp ℓ is highest, and the posterior with integrands placed there.
 
     Raises
     ------
@@ -523,25 +527,26 @@ def _at_highest(
     points = rng.uniform(-2.0, 2.0, (policy.looked_at, search.full.n_params))
     psi_h = search.session.require_finite(search.checked, posterior.seen(points))
     psi_h = psi_h[:, posterior.likelihood.columns]
-    ridge = _Ridge(np.median(psi_h, axis=0), RIDGE * np.maximum(1.0, psi_h.std(axis=0)))
+    width = RIDGE * np.maximum(1.0, psi_h.std(axis=0))
+    prior = _Prior(posterior, np.median(psi_h, axis=0), width)
 
     def climbed(
         here: IntegratedPosterior, start: Float
     ) -> tuple[IntegratedPosterior, Float, float]:
         here, top = here.around(start), start
         for _ in range(policy.turns):
-            found = ridge.climb(here.likelihood.log_marginal, top)
+            found = prior.climb(here.likelihood.log_marginal, top)
             top, here = found.theta, here.around(found.theta)
             if found.evaluations <= 3:  # the places were right already
                 break
         # A climb may follow errors of integrals: ends are compared without them.
         fine = here.refined(top).likelihood
         value = fine.value(top) if fine.resolved else -np.inf
-        return here, top, value - ridge.below(top)
+        return here, top, value + prior.log_density(top)[0]
 
-    ends = [climbed(posterior, start) for start in (ridge.centre, *psi_h[: policy.climbs])]
+    ends = [climbed(posterior, start) for start in (prior.centre, *psi_h[: policy.climbs])]
     best, top, _ = max(ends, key=lambda end: end[2])
-    mirrored = _mirrored(best.likelihood, top, ridge, policy.mode_height)
+    mirrored = _mirrored(best.likelihood, top, prior, policy.mode_height)
     if mirrored is not None:
         ends.append(climbed(posterior, mirrored))
     here, top, highest = max(ends, key=lambda end: end[2])
@@ -549,9 +554,10 @@ def _at_highest(
         raise ReferenceFitError(
             f"integrals over {posterior.name} are not resolved at the end of any climb"
         )
-    quadratic = _expanded(here, top, _SMALL * ridge.width)
-    away = np.stack([end for _, end, _ in ends]) - top
-    expected = 0.5 * np.sum((away / ridge.width) ** 2, axis=1) - quadratic.value(top + away)
+    quadratic = _expanded(here, top, _SMALL * width)
+    tops = np.stack([end for _, end, _ in ends])
+    own = np.array([prior.log_density(end)[0] for end in tops])
+    expected = prior.log_density(top)[0] - own - quadratic.value(tops)
     lower = highest - np.array([value for _, _, value in ends])
     _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
     require_one_mode(lower, expected, policy.mode_height, f" without {here.name}")
@@ -559,7 +565,7 @@ def _at_highest(
 
 
 def _mirrored(
-    likelihood: IntegratedLikelihood, top: Float, ridge: _Ridge, lower: float
+    likelihood: IntegratedLikelihood, top: Float, prior: _Prior, lower: float
 ) -> Float | None:
     """ψ_h where the likelihood is highest if every u is on the other side of their mean.
 
@@ -574,7 +580,7 @@ def _mirrored(
         value, slope = likelihood.at(psi_h, of_units[None])
         return float(value[0]), slope[0, likelihood.columns]
 
-    found = ridge.climb(density, ridge.centre)
+    found = prior.climb(density, prior.centre)
     return found.theta if density(found.theta)[0] >= density(top, mean)[0] - lower else None
 
 

@@ -89,6 +89,15 @@ class IntegratedPosterior:
         """This posterior with as many places as integrals need, at one ψ_h or at several."""
         return replace(self, likelihood=self.likelihood.refined(psi_h))
 
+    def log_prior(self, psi_h: Float) -> tuple[float, Float]:
+        """log π(h) where ψ_h (p_h,) are h, up to a constant, and its gradient; zero elsewhere."""
+        likelihood = self.likelihood
+        if self.seen.name:
+            return 0.0, np.zeros(len(psi_h))
+        draws = likelihood.point[None].copy()
+        draws[:, likelihood.columns] = psi_h
+        return float(likelihood.log_prior(draws)[0]), likelihood.slope_of_log_prior(psi_h)
+
     def psi_h(self, draws: Float) -> Float:
         """ψ_h at unconstrained draws, (S, P) → (S, p_h)."""
         return self.seen(draws)[:, self.likelihood.columns]

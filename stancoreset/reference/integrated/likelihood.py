@@ -151,6 +151,16 @@ class IntegratedLikelihood(ABC):
             value -= [self._log_prior_at_middle(one) for one in of_h[:, self.columns]]
         return value
 
+    def slope_of_log_prior(self, psi_h: Float) -> Float:
+        """Gradient of log π(h) at h = ψ_h, (p_h,), where the rows see the parameters."""
+        points = np.tile(self.point, (2, 1))
+        points[:, self.columns] = psi_h
+        if self.units.scaled:
+            # The mean over π(u | h) of the gradient of log π(u | h) in h is zero.
+            mean, sd = self._prior_of_units(psi_h)
+            points[:, self.units.inner] += np.stack([mean - sd, mean + sd])
+        return np.asarray(self.prior.log_density_gradient(points)[1][:, self.columns].mean(axis=0))
+
     def _theta(self, psi_h: Float, away: Float) -> Float:
         """Unconstrained parameters with u = m + away, and ψ_h if π(u) depends on it, (M, P)."""
         points = np.tile(self.point, (len(away), 1))
