@@ -5,7 +5,8 @@ thousands of abilities leave importance weights of all parameters together usele
 persons are independent, each with one parameter, so that ℓ(ψ_h), the log likelihood without them,
 is exact:
 
-    mode of π(h) exp ℓ → quadratic Q of ℓ in ψ_h → h by NUTS from prior × Q → weights exp(ℓ − Q) → u given h
+    mode of π(h) exp ℓ → quadratic Q of ℓ in ψ_h → h by NUTS from prior × Q → weights exp(ℓ − Q)
+    → u given h
 
 The program's density without rows contains π(h) exactly. Where the weights of h are uneven, the
 quadratic becomes the one whose gradients are nearest to those of ℓ at the draws, which are those of
@@ -516,7 +517,9 @@ def _reference(search: _Search, rows: Float, evaluated: NDArray[np.bool_]) -> Re
 def _at_highest(
     search: _Search, posterior: IntegratedPosterior
 ) -> tuple[IntegratedPosterior, _Quadratic]:
-    """The quadratic of ℓ where π(h) exp ℓ is highest, and the posterior with integrands placed there.
+    """The quadratic of ℓ where π(h) exp ℓ is highest.
+
+    The places of integrands are moved there.
 
     Raises
     ------

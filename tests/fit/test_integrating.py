@@ -105,11 +105,12 @@ def log_posterior(h, y):
 def log_posterior_of_grades(h, y):
     """log p(place, step, log step, log spread | y) of grades 0, 1 and 2, by the same nodes."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(61)
+    h = np.clip(h, -9, 9)  # a search may step anywhere
     place, first, gap, spread = h[:ITEMS], h[ITEMS], np.exp(h[ITEMS + 1]), np.exp(h[ITEMS + 2])
     eta, step = spread * nodes[:, None] - place, np.array([first, first + gap])
     above = expit(eta[..., None] - step)
     of_grades = np.stack([1 - above[..., 0], above[..., 0] - above[..., 1], above[..., 1]])
-    inside = sum(np.log(p) @ (y == k).T for k, p in enumerate(of_grades))
+    inside = sum(np.log(np.maximum(p, 1e-99)) @ (y == k).T for k, p in enumerate(of_grades))
     likelihood = logsumexp(inside + np.log(weights)[:, None], axis=0).sum()
     prior = -0.5 * np.sum(place**2) - 0.5 * np.sum(step**2) / 2.25 + h[ITEMS + 1]
     return likelihood + prior + 4 * h[ITEMS + 2] - 3 * spread
@@ -158,10 +159,12 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.fit
-def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature():
+@pytest.mark.parametrize("truth", [1.4, 0.1])
+def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature(truth):
+    """Where the spread is small, the likelihood alone hardly falls towards zero."""
     rng, persons = np.random.default_rng(12), 500
     person, item = (a.ravel() for a in np.indices((persons, ITEMS)))
-    eta = 1.4 * rng.standard_normal(persons)[person] - np.linspace(-1, 1, ITEMS)[item]
+    eta = truth * rng.standard_normal(persons)[person] - np.linspace(-1, 1, ITEMS)[item]
     grade = (rng.random((person.size, 1)) < expit(eta[:, None] - [-0.5, 1.0])).sum(axis=1)
     data = {"N": person.size, "P": persons, "I": ITEMS}
     data |= {"person": person + 1, "item": item + 1, "grade": grade + 1}
@@ -177,6 +180,31 @@ def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature():
     mean, sd = by_importance(log_posterior_of_grades, y, ITEMS + 3, np.random.default_rng(5))
     np.testing.assert_allclose((h.mean(axis=0) - mean) / sd, 0, atol=0.2)
     np.testing.assert_allclose(h.std(axis=0) / sd, 1, atol=0.15)
+
+
+@pytest.mark.parametrize("code", [CODE, GRADED], ids=["fixed prior", "prior with a scale"])
+def test_the_prior_of_what_is_not_integrated_out_is_that_of_the_program(answers, code):
+    data = {**answers, "grade": answers["y"] + 1}
+    with sc.CoresetModel(stan_code=code, obs="N") as model:
+        session = model._session
+        with integrated_posterior(session, session.read(data), 1) as posterior:
+            points = np.random.default_rng(7).uniform(-1, 1, (2, len(posterior.likelihood.columns)))
+            values, slopes = zip(*map(posterior.log_prior, points), strict=True)
+            step = 1e-5 * np.eye(points.shape[1])
+            differences = [
+                [posterior.log_prior(h + e)[0] - posterior.log_prior(h - e)[0] for e in step]
+                for h in points
+            ]
+    np.testing.assert_allclose(slopes, np.array(differences) / 2e-5, rtol=1e-4, atol=1e-4)
+    a, b = points[:, :ITEMS].T, points[:, ITEMS : 2 * ITEMS].T
+    if code is CODE:  # log slopes and places
+        expected = -0.5 * np.sum(a**2, axis=0) / 0.09 - 0.5 * np.sum(b**2, axis=0)
+    else:  # places, the first step and the logarithm of the next one's distance, and of the spread
+        first, gap, spread = points[:, ITEMS:].T
+        steps = first**2 + (first + np.exp(gap)) ** 2
+        expected = -0.5 * np.sum(a**2, axis=0) - 0.5 * steps / 2.25 + gap
+        expected += 4 * spread - 3 * np.exp(spread)
+    assert values[1] - values[0] == pytest.approx(expected[1] - expected[0])
 
 
 def test_draws_have_the_density_from_which_they_are_drawn(answers):
