@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stancoreset.checks import check_choice, check_is, shown, understood
+from stancoreset.engines import Float
 from stancoreset.errors import DataError, OptionError
 from stancoreset.limits import ROUNDING
 from stancoreset.posterior.arviz import ess, rhat
@@ -17,8 +17,6 @@ from stancoreset.posterior.named import NamedPosterior, common_variables, read_p
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Float = NDArray[np.float64]
 
 
 def compare(

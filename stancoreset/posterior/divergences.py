@@ -8,14 +8,14 @@ which is the case of a good coreset.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from stancoreset.checks import as_numbers, check_number
+from stancoreset.engines import Float
 from stancoreset.errors import DataError
 
 __all__ = ["gaussian_fisher", "gaussian_kl", "mmd", "moments", "wasserstein"]
 
-Float = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 

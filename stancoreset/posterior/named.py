@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import as_numbers, check_is, check_names, understood
+from stancoreset.engines import Float
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.arviz import (
     attrs_of,
@@ -23,7 +24,6 @@ from stancoreset.posterior.arviz import (
 if TYPE_CHECKING:
     import xarray as xr
 
-Float = NDArray[np.float64]
 
 #: Where a container holds the weights of its draws, in ``sample_stats``.
 WEIGHT = "importance_weight"

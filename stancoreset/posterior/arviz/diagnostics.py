@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from stancoreset.engines import Float
 from stancoreset.errors import DataError, OptionError
 from stancoreset.limits import ROUNDING, cuts
 from stancoreset.posterior.arviz.reading import dataset_of, is_container, select, variables_of
@@ -25,7 +26,6 @@ from stancoreset.posterior.arviz.versions import arviz, is_v1, quiet
 if TYPE_CHECKING:
     import pandas as pd
 
-Float = NDArray[np.float64]
 
 # Smallest number of draws per chain that ArviZ accepts.
 _LEAST = 4

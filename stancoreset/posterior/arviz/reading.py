@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stancoreset.engines import SAMPLER_STATS
+from stancoreset.engines import SAMPLER_STATS, Float
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior.arviz.versions import Container
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-Float = NDArray[np.float64]
 
 SAMPLE_DIMS = ("chain", "draw")
 

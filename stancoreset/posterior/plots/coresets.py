@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import as_numbers, coreset_of, understood
+from stancoreset.engines import Float
 from stancoreset.errors import DataError
 from stancoreset.posterior.certificate import HELDOUT_CERTIFIED, VERDICT_COLORS
 from stancoreset.posterior.digits import percent
@@ -27,7 +28,6 @@ from stancoreset.posterior.rule import RULE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Float = NDArray[np.float64]
 
 # Legend of the errors after rows were removed again.
 _REMOVED = "rows removed again"

@@ -8,9 +8,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stancoreset.checks import check_choice, check_number, check_whole
+from stancoreset.engines import Float
 from stancoreset.errors import DataError, OptionError
 from stancoreset.limits import ROUNDING
 from stancoreset.posterior.arviz import kde
@@ -30,7 +30,6 @@ from stancoreset.posterior.plots.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Float = NDArray[np.float64]
 #: Scales of a forest's axis.
 Scale: TypeAlias = Literal["auto", "values", "standardised"]
 _SCALES: tuple[Scale, ...] = ("auto", "values", "standardised")

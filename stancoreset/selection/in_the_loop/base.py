@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.checks import check_is, check_whole, shown
+from stancoreset.engines import Float
 from stancoreset.errors import SolverError
 from stancoreset.selection.solvers import check_count, is_finite
 
-Float = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
 

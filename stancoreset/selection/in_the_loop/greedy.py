@@ -16,11 +16,11 @@ from time import perf_counter
 import numpy as np
 
 from stancoreset.checks import check_choice
+from stancoreset.engines import Float
 from stancoreset.errors import SolverError
 from stancoreset.selection.in_the_loop.base import (
     Columns,
     CoresetPosterior,
-    Float,
     Tangent,
     advance,
     centred,

@@ -29,10 +29,10 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from stancoreset.checks import check_choice
+from stancoreset.engines import Float
 from stancoreset.errors import SolverError
 from stancoreset.selection.in_the_loop.base import (
     CoresetPosterior,
-    Float,
     Tangent,
     advance,
     check_call,

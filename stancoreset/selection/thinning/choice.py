@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from stancoreset.engines import Float
 from stancoreset.errors import OptionError
 from stancoreset.limits import NOISE
 from stancoreset.parallel import single_threaded
@@ -20,7 +21,6 @@ from stancoreset.posterior import systematic_resample
 from stancoreset.selection.solvers import SolverName, SolverResult, project, solve
 from stancoreset.selection.thinning.features import Features
 
-Float = NDArray[np.float64]
 #: The name of the thresholding of Zhang et al.
 DISTRIBUTION_IHT: Final = "distribution_iht"
 #: What `thin` takes as method, for type checkers.

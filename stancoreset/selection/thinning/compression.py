@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.engines import Float
 from stancoreset.selection.solvers import solve
 from stancoreset.selection.thinning.features import feature_map
-
-Float = NDArray[np.float64]
 
 
 def kernel_rows(

@@ -33,11 +33,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
 
+from stancoreset.engines import Float
 from stancoreset.limits import NOISE, ROUNDING, cuts
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.thinning.kernels import Gram
 
-Float = NDArray[np.float64]
 Single = NDArray[np.float32]
 #: Draws: consecutive ones, or positions.
 Places: TypeAlias = "slice | NDArray[np.int64]"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stancoreset.engines import Float
 from stancoreset.posterior import systematic_resample, weighted_quantiles
 from stancoreset.selection.thinning.features import Features, feature_map
 from stancoreset.selection.thinning.kernels import Gram
@@ -15,7 +16,6 @@ from stancoreset.selection.thinning.kernels import Gram
 if TYPE_CHECKING:
     import pandas as pd
 
-Float = NDArray[np.float64]
 Chosen = tuple[NDArray[np.int64], Float]
 
 

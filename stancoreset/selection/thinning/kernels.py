@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stancoreset.checks import as_numbers
+from stancoreset.engines import Float
 from stancoreset.errors import DataError
 from stancoreset.limits import ROUNDING, cuts
 
-Float = NDArray[np.float64]
 #: What `stancoreset.thin` takes as a kernel.
 Kernel: TypeAlias = "ArrayLike | Callable[[Float, Float], ArrayLike]"
 

@@ -22,7 +22,7 @@ from stancoreset.checks import (
     shown,
     understood,
 )
-from stancoreset.engines import Chain, write_chain
+from stancoreset.engines import Chain, Float, write_chain
 from stancoreset.errors import DataError, OptionError
 from stancoreset.posterior import (
     NamedPosterior,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-Float = NDArray[np.float64]
 #: What `thin` takes as functions, for type checkers.
 Functions: TypeAlias = "str | ArrayLike | Sequence[Any]"
 
