@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stancoreset.engines import BoundModel, Compiled, Float, StanData, mode_of
+from stancoreset.engines import BoundModel, Closing, Compiled, Float, StanData, mode_of
 from stancoreset.errors import DataError, EngineError
 from stancoreset.parallel import available_cores
 from stancoreset.rows.blocks import MANY, AnyMatrix, Blocks, Matrix, is_sparse
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
 
 
-class FullData:
+class FullData(Closing):
     """A weighted program bound to all rows, weighted as in the data or by one.
 
     `compiled` is the program without generated quantities, and `data` are checked: every row, or
@@ -450,12 +450,6 @@ class FullData:
         if self._bound is not None:
             self._bound.close()
         self.prior.close()
-
-    def __enter__(self) -> FullData:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @dataclass(frozen=True)
