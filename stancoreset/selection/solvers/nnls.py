@@ -107,8 +107,6 @@ class ActiveSet:
 
     def least_squares(self) -> Float:
         """Return the unconstrained least-squares weights of the active columns."""
-        if len(self) == 0:
-            return np.zeros(0)
         return solve_triangular(self._r, self._q.T @ self.target, check_finite=False)
 
     def descend(self) -> None:

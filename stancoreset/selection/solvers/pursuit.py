@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stancoreset.errors import SolverError
 from stancoreset.parallel import single_threaded
 from stancoreset.selection.solvers.base import Fit, Problem, register
 from stancoreset.selection.solvers.basis import RESOLUTION, Basis
@@ -140,8 +139,6 @@ def pursuit(
     """
     check_count(batch, "batch")
     check_count(pool, "pool")
-    if not (np.isfinite(overshoot) and overshoot >= 0):
-        raise SolverError(f"overshoot={overshoot!r}; expected a finite number of at least 0")
     if problem.groups is not None:
         yield from group_pursuit(problem)
         return
