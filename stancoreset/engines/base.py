@@ -252,9 +252,6 @@ class BoundModel(RowModel, Protocol):
     def log_density_gradient(self, draws: Float) -> tuple[Float, Float]:
         """Log density (S,) and its gradient (S, P)."""
 
-    def log_lik(self, draws: Float) -> Float:
-        """The generated quantity that holds the rows' log likelihoods, shape (S, n)."""
-
     def generated(
         self, draws: Float, names: tuple[str, ...] | None, seed: int = 0
     ) -> dict[str, Float]:
