@@ -79,18 +79,16 @@ class Job:
         stamps = []
         reference = str(self.settings.get("reference", ""))
         read = [reference] if reference.endswith(".nc") else []
-        described = [] if self.columns is None else [self.columns]
-        for file in (self.model, *described, *self._data_files(), *read):
+        own = files_of(self.data)
+        if self.columns is not None:
+            own = [self.columns, *data_files(own)]
+        for file in (self.model, *own, *read):
             found = Path(file).stat()
             stamps.append((file, found.st_size, found.st_mtime_ns))
         more = [] if self.thinned is None else [self.thinned]
         return content_key(
             self.kind, self.engine, self.obs, self.settings, self.data, stamps, *more
         )
-
-    def _data_files(self) -> list[str]:
-        found = files_of(self.data)
-        return found if self.columns is None else data_files(found)
 
     def describe(self) -> dict[str, Any]:
         """Plain values for a worker process."""

@@ -36,14 +36,10 @@ def append(path: Path, event: str, **values: Any) -> None:
     """Add an event; raise an OutputError if the disk is full."""
     line = json.dumps({"event": event, "at": round(time.time(), 3), **values}, default=str)
     with writing(path), path.open("ab+", buffering=0) as stream:
-        if stream.tell() and _last_byte(stream) != b"\n":
-            line = "\n" + line
+        if stream.tell():
+            stream.seek(-1, 2)
+            line = line if stream.read(1) == b"\n" else f"\n{line}"
         stream.write(f"{line}\n".encode())
-
-
-def _last_byte(stream: Any) -> bytes:
-    stream.seek(-1, 2)
-    return bytes(stream.read(1))
 
 
 def history(path: Path) -> History:

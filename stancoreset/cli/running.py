@@ -56,7 +56,8 @@ def _run(
         started = process_start() if argv is None else time.perf_counter()
         args = make_parser().parse_args(argv)
         args.started = started
-        _quiet_libraries()
+        for library in ("cmdstanpy", "arviz", "matplotlib"):
+            logging.getLogger(library).setLevel(logging.ERROR)  # which only a program may do
         return int(args.run(args))
     except StancoresetError as error:
         print(_told(f"{name}: error: {error}"), file=sys.stderr)
@@ -99,12 +100,6 @@ def _print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _quiet_libraries() -> None:
-    # A program may configure logging; the library never does.
-    for name in ("cmdstanpy", "arviz", "matplotlib"):
-        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 @contextlib.contextmanager

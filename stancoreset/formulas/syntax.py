@@ -163,9 +163,11 @@ def evaluating(text: str) -> Iterator[None]:
                 f"formula {text!r} has the number {name} for a term; write 1 for an intercept, 0 "
                 "for none, and a column in any other place"
             ) from error
+        meant = near_misses(name, _functions())
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
         raise OptionError(
             f"formula {text!r} calls {name!r}, which is none of its functions: "
-            f"{', '.join(_functions())}, np.…{_hint(name, _functions())}"
+            f"{', '.join(_functions())}, np.…{hint}"
         ) from error
     except TypeError as error:
         raise OptionError(
@@ -175,11 +177,6 @@ def evaluating(text: str) -> Iterator[None]:
     except Exception as error:
         words = " ".join(str(error).split()) or type(error).__name__
         raise OptionError(f"formula {text!r} cannot be read: {words}") from error
-
-
-def _hint(name: str, known: list[str]) -> str:
-    meant = near_misses(name, known)
-    return f"; did you mean {meant[0]!r}?" if meant else ""
 
 
 @cache

@@ -485,15 +485,11 @@ def load_fit(path: str | Path) -> CoresetFit:
         rounds=tuple(Round.of_report(record) for record in told.get("rounds", ())),
         data=load_part(here, COMPANION, read_data) if kept else None,
         weaving=tuple(told.get("weaving", ())),
-        program=load_part(here, PROGRAM, _read_text) if known else "",
+        program=load_part(here, PROGRAM, lambda file: file.read_text("utf-8")) if known else "",
         evidence=Evidence(**told["evidence"]) if told.get("evidence") else None,
     )
     _require_consistent(fit, told, here)
     return fit
-
-
-def _read_text(file: Path) -> str:
-    return file.read_text(encoding="utf-8")
 
 
 def _read_report(file: Path) -> dict[str, Any]:

@@ -39,9 +39,10 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
     if the command cannot be started, is killed, crashes or runs out of memory; and a
     `KeyboardInterrupt` if it was interrupted, since Ctrl-C reaches every process of a terminal.
     """
+    runs = os.access(command[0], os.X_OK)  # else Popen reports the error
     try:
         process = subprocess.Popen(
-            [*_bound_to_parent(command[0]), *command],
+            [*(_bound_to_parent() if runs else ()), *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,
@@ -93,17 +94,13 @@ def _heard(process: subprocess.Popen[str], on_line: Callable[[str], object]) -> 
     return "".join(lines)
 
 
-def _bound_to_parent(executable: str) -> tuple[str, ...]:
+@cache
+def _bound_to_parent() -> tuple[str, ...]:
     """Prefix of a command that makes its process end with the thread that waits for it.
 
-    It sets Linux' ``PR_SET_PDEATHSIG`` through util-linux' ``setpriv``, which then executes the
-    command: Python code between fork and exec (``preexec_fn``) may deadlock if there are threads.
+    Linux' ``PR_SET_PDEATHSIG`` is set through util-linux' ``setpriv``, since Python code between
+    fork and exec (``preexec_fn``) may deadlock if there are threads.
     """
-    return _pdeathsig() if os.access(executable, os.X_OK) else ()  # else Popen reports the error
-
-
-@cache
-def _pdeathsig() -> tuple[str, ...]:
     found = shutil.which("setpriv") if sys.platform == "linux" else None
     if found is None:
         return ()

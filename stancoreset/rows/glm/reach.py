@@ -63,7 +63,7 @@ def _adding(program: WeightedProgram) -> list[tuple[n.Stmt, set[str]]]:
         (statement, _closed(variables(inner) | around, sources))
         for statement in steps(program)
         for inner, around in _under(statement)
-        if _is_term(inner)
+        if isinstance(inner, n.Tilde | n.TargetAdd | n.VoidCall)
     )
     return [(statement, reached) for statement, reached in terms if reached & rows]
 
@@ -91,11 +91,6 @@ def _set(statement: n.Stmt) -> frozenset[str]:
     inside = [inner for inner, _ in _under(statement)]
     declared = {inner.name for inner in inside if isinstance(inner, n.Decl)}
     return frozenset(declared | {_assigned(s.target) for s in inside if isinstance(s, n.Assign)})
-
-
-def _is_term(statement: n.Node) -> bool:
-    """Whether a statement adds to the log density, itself or in a function that it calls."""
-    return isinstance(statement, n.Tilde | n.TargetAdd | n.VoidCall)
 
 
 def _under(

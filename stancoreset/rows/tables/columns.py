@@ -32,10 +32,6 @@ class RowVariable:
     integer: bool
     levels: tuple[Any, ...] | None = None
 
-    def with_levels(self, levels: Sequence[Any]) -> RowVariable:
-        """Return a copy with these categories."""
-        return replace(self, levels=tuple(levels))
-
 
 def row_values(
     variables: Sequence[RowVariable], batch: Batch, where: str, first_row: int

@@ -266,7 +266,7 @@ class Table:
             for column in missing:
                 known[column] = levels_in_order(set().union(*(f[column] for f in found)))
         return tuple(
-            v.with_levels(known[v.columns[0]])
+            replace(v, levels=known[v.columns[0]])
             if v.integer and not v.matrix and v.columns[0] in known
             else v
             for v in variables
