@@ -7,7 +7,6 @@ public domain) that share weekday, hour, carrier and outcome; it is written out 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -47,23 +46,22 @@ def add_arguments(commands: Commands) -> None:
 def example_data() -> dict[str, Any]:
     """The data of the example's program, one element for each flight, in a fixed random order."""
     import numpy as np
+    import pandas as pd
 
-    with (_HERE / "flights.csv").open(encoding="utf-8", newline="") as table:
-        cells = list(csv.DictReader(table))
-    counts = np.array([int(cell["flights"]) for cell in cells])
-    order = np.random.default_rng(0).permutation(counts.sum())
-    carriers, carrier = np.unique([cell["carrier"] for cell in cells], return_inverse=True)
+    cells = pd.read_csv(_HERE / "flights.csv")
+    order = np.random.default_rng(0).permutation(cells["flights"].sum())
+    carrier, carriers = pd.factorize(cells["carrier"], sort=True)
 
     def flights(values: Any) -> list[int]:
-        return np.repeat(np.asarray(values, dtype=int), counts)[order].tolist()
+        return np.repeat(values, cells["flights"].to_numpy())[order].tolist()
 
     return {
         "N": len(order),
         "J": len(carriers),
-        "hour": flights([int(cell["hour"]) - 13 for cell in cells]),
+        "hour": flights(cells["hour"].to_numpy() - 13),
         "carrier": flights(carrier + 1),
-        "late": flights([cell["late"] for cell in cells]),
-        "weekday": flights([cell["weekday"] for cell in cells]),  # not a variable of the program
+        "late": flights(cells["late"].to_numpy()),
+        "weekday": flights(cells["weekday"].to_numpy()),  # not a variable of the program
     }
 
 
