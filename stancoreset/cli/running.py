@@ -40,41 +40,32 @@ def run_command(
     >>> run_command("nothing", lambda: parser, [])
     0
     """
-    with _ending_in_order() as received:
-        return _run(name, make_parser, argv, received)
-
-
-def _run(
-    name: str,
-    make_parser: Callable[[], argparse.ArgumentParser],
-    argv: Sequence[str] | None,
-    received: Sequence[Signals],
-) -> int:
     args = argparse.Namespace()
-    _print_anything()
-    try:
-        started = process_start() if argv is None else time.perf_counter()
-        args = make_parser().parse_args(argv)
-        args.started = started
-        for library in ("cmdstanpy", "arviz", "matplotlib"):
-            logging.getLogger(library).setLevel(logging.ERROR)  # which only a program may do
-        return int(args.run(args))
-    except StancoresetError as error:
-        print(_told(f"{name}: error: {error}"), file=sys.stderr)
-        return 2
-    except MemoryError as error:
-        print(f"{name}: error: not enough memory: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        where = getattr(args, "out", None)
-        hint = f"; finished stages are in {where}, continue with --resume" if where else ""
-        how = f"ended by {received[0].name}" if received else "interrupted"
-        with contextlib.suppress(OSError):  # the terminal may be gone after a SIGHUP
-            print(f"\n{name}: {how}{hint}", file=sys.stderr)
-        return 128 + int(received[0] if received else SIGINT)
-    except BrokenPipeError:  # the reader of a pipe has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    with _ending_in_order() as received:
+        try:
+            _print_anything()
+            started = process_start() if argv is None else time.perf_counter()
+            args = make_parser().parse_args(argv)
+            args.started = started
+            for library in ("cmdstanpy", "arviz", "matplotlib"):
+                logging.getLogger(library).setLevel(logging.ERROR)  # which only a program may do
+            return int(args.run(args))
+        except StancoresetError as error:
+            print(_told(f"{name}: error: {error}"), file=sys.stderr)
+            return 2
+        except MemoryError as error:
+            print(f"{name}: error: not enough memory: {error}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            where = getattr(args, "out", None)
+            hint = f"; finished stages are in {where}, continue with --resume" if where else ""
+            how = f"ended by {received[0].name}" if received else "interrupted"
+            with contextlib.suppress(OSError):  # the terminal may be gone after a SIGHUP
+                print(f"\n{name}: {how}{hint}", file=sys.stderr)
+            return 128 + int(received[0] if received else SIGINT)
+        except BrokenPipeError:  # the reader of a pipe has ended
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
 
 
 def _told(message: str) -> str:
