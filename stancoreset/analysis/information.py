@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.analysis.new_rows import NewRows, limits, read_new_rows
-from stancoreset.analysis.pointwise import quantity_names, require_variables_of_rows
+from stancoreset.analysis.pointwise import evenly, quantity_names, require_variables_of_rows
 from stancoreset.checks import check_whole
 from stancoreset.engines import BoundModel, Float, StanData
 from stancoreset.errors import (
@@ -208,7 +208,7 @@ def worth(
         if kernel is not None and kernel.in_closed_form:
             found = _glm_roots(session, new, kernel, psi)
         else:
-            axes, at = whitened(psi), _evenly(len(psi), DRAWS)
+            axes, at = whitened(psi), evenly(len(psi), DRAWS)
             if new.count * len(at) * (2 * axes.factor.shape[1] + 1) > budget:
                 return None
             gradients = _Gradients(session, new, psi[at], axes.factor)
@@ -281,7 +281,7 @@ def _roots(
     if kernel is not None:
         return _glm_roots(session, new, kernel, psi)
     found = whitened(psi)
-    at = _evenly(len(psi), asked.draws or (SIMULATED if asked.replicated else DRAWS))
+    at = evenly(len(psi), asked.draws or (SIMULATED if asked.replicated else DRAWS))
     gradients = _Gradients(session.likelihood, new, psi[at], found.factor)
     if asked.replicated:
         scores, how = _simulated(session, original, gradients, theta[at], asked)
@@ -328,11 +328,6 @@ def _glm_roots(session: Session, new: NewRows, kernel: GlmKernel, psi: Float) ->
 
 
 # Rows' gradients --------------------------------------------------------------------------
-
-
-def _evenly(length: int, count: int) -> NDArray[np.int64]:
-    """Positions of at most `count` draws, evenly spaced."""
-    return np.linspace(0, length - 1, min(count, length)).round().astype(np.int64)
 
 
 def _scored(new: NewRows, posterior: Whitened, scores: _Scores, draws: int, how: str) -> _Roots:

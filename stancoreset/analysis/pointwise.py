@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stancoreset.checks import check_names, check_whole, shown
 from stancoreset.engines import Float, StanData
@@ -367,12 +368,14 @@ def _few(draws: int | None, drawn: xr.Dataset, numbers: int, least: int = 1) -> 
     return min(draws, total)
 
 
-def _spaced(drawn: xr.Dataset, draws: int) -> np.ndarray:
+def _spaced(drawn: xr.Dataset, draws: int) -> NDArray[np.int64]:
     """Positions in each chain of at most `draws` draws in all, evenly spaced."""
-    each = max(1, draws // drawn.sizes["chain"])
-    return (
-        np.linspace(0, drawn.sizes["draw"] - 1, min(each, drawn.sizes["draw"])).round().astype(int)
-    )
+    return evenly(drawn.sizes["draw"], max(1, draws // drawn.sizes["chain"]))
+
+
+def evenly(length: int, count: int) -> NDArray[np.int64]:
+    """Positions of at most `count` draws, evenly spaced."""
+    return np.linspace(0, length - 1, min(count, length)).round().astype(np.int64)
 
 
 def _log_lik(session: Session, checked: StanData, theta: Float, n_obs: int) -> Float:
