@@ -140,7 +140,7 @@ def greedy_design(
     kept : int
         Numbers that a pass may keep.
     """
-    state = _State(np.eye(width), target)
+    state = _State(np.eye(width), np.empty((0, width)) if target is None else target)
     chosen: list[int] = []
     found: list[tuple[float, Float]] = []
     while len(chosen) < size:
@@ -157,19 +157,16 @@ def greedy_design(
 @dataclass
 class _State:
     """The covariance given the rows chosen so far, and the targets' covariances with whitened
-    coordinates, in units of their linear parts' standard deviations."""
+    coordinates, (q, d), in units of their linear parts' standard deviations."""
 
     covariance: Float
-    target: Float | None
+    target: Float
 
     def __post_init__(self) -> None:
-        if self.target is not None:
-            self.target = self.target / np.linalg.norm(self.target, axis=1, keepdims=True)
+        self.target = self.target / np.linalg.norm(self.target, axis=1, keepdims=True)
 
     def left(self) -> Float:
         """Remaining variances of the targets, each relative to its variance before the design."""
-        if self.target is None:
-            return np.empty(0)
         return np.asarray(np.einsum("qd,de,qe->q", self.target, self.covariance, self.target))
 
 
@@ -184,7 +181,7 @@ class _Pool:
     numbers: NDArray[np.int64]
     roots: Float
     inner: Float
-    across: Float | None
+    across: Float
     beyond: float
     out: NDArray[np.bool_] = field(init=False)
 
@@ -203,12 +200,10 @@ class _Pool:
         pools: list[_Pool] = []
         start, beyond = 0, -np.inf
         for roots in chunks:
-            inner, across = _inner(roots, state.covariance), None
-            if state.target is not None:
-                across = roots @ (state.covariance @ state.target.T)
+            across = roots @ (state.covariance @ state.target.T)
             numbers = np.arange(start, start + len(roots))
             start += len(roots)
-            here = cls(numbers, roots, inner, across, beyond)
+            here = cls(numbers, roots, _inner(roots, state.covariance), across, beyond)
             free = (here.gain() > beyond) & ~np.isin(numbers, without)
             pools.append(here._only(np.flatnonzero(free)))
             if sum(pool.roots.size for pool in pools) > 2 * kept:
@@ -221,13 +216,11 @@ class _Pool:
         more, none = (0, rank - self.roots.shape[1]), (0, 0)
         if not more[1]:
             return self
-        across = self.across
-        return _Pool(
-            self.numbers,
-            np.pad(self.roots, (none, more, none)),
-            np.pad(self.inner, (none, more, more)),
-            None if across is None else np.pad(across, (none, more, none)),
-            self.beyond,
+        return replace(
+            self,
+            roots=np.pad(self.roots, (none, more, none)),
+            inner=np.pad(self.inner, (none, more, more)),
+            across=np.pad(self.across, (none, more, none)),
         )
 
     def _best_of(self, kept: int) -> _Pool:
@@ -243,14 +236,12 @@ class _Pool:
     def _only(self, places: NDArray[np.intp]) -> _Pool:
         if len(places) == len(self.numbers):
             return self
-        across = None if self.across is None else self.across[places]
-        return _Pool(
-            self.numbers[places], self.roots[places], self.inner[places], across, self.beyond
-        )
+        some = {n: getattr(self, n)[places] for n in ("numbers", "roots", "inner", "across")}
+        return replace(self, **some)
 
     def gain(self) -> Float:
-        """Each row's gain: nats, or the fall of the targets' variances."""
-        if self.across is None:
+        """Each row's gain: nats, or the fall of the targets' variances, if there are any."""
+        if not self.across.shape[2]:
             return _half_log_det(self.inner)
         if self.inner.shape[1] == 1:
             return np.asarray(np.sum(self.across[:, 0] ** 2, axis=1) / (1 + self.inner[:, 0, 0]))
@@ -261,7 +252,7 @@ class _Pool:
         """The place of the best row; None if another pass might find a better one."""
         gain = np.where(self.out, -np.inf, self.gain())
         place = int(np.argmax(gain))
-        if self.out[place] or (self.across is None and gain[place] < self.beyond):
+        if self.out[place] or (not self.across.shape[2] and gain[place] < self.beyond):
             return None
         return place
 
@@ -273,8 +264,7 @@ class _Pool:
         moved = state.covariance @ self.roots[place].T @ half.T
         w = self.roots @ moved
         self.inner -= w * w if w.shape[1] == 1 else w @ w.transpose(0, 2, 1)
-        if self.across is not None and state.target is not None:
-            self.across -= w @ (moved.T @ state.target.T)
+        self.across -= w @ (moved.T @ state.target.T)
         state.covariance = state.covariance - moved @ moved.T
         self.out[place] = not repeat
         return gain, state.left()
@@ -286,12 +276,11 @@ def _joined(pools: Sequence[_Pool]) -> _Pool:
         return pools[0]
     rank = max(pool.roots.shape[1] for pool in pools)
     alike = [pool.padded(rank) for pool in pools]
-    across = [pool.across for pool in alike if pool.across is not None]
     return _Pool(
         np.concatenate([pool.numbers for pool in alike]),
         np.concatenate([pool.roots for pool in alike]),
         np.concatenate([pool.inner for pool in alike]),
-        np.concatenate(across) if across else None,
+        np.concatenate([pool.across for pool in alike]),
         max(pool.beyond for pool in alike),
     )
 
