@@ -127,10 +127,7 @@ class Batch:
     def parts(self, most: int) -> Iterator[Batch]:
         """Cut a batch into some of at most so many groups."""
         for start in range(0, len(self.rows), most):
-            cut = slice(start, start + most)
-            yield Batch(
-                self.rows[cut], self.weights[cut], self.candidates[cut], self.is_candidate[cut]
-            )
+            yield Batch(*(values[start : start + most] for values in vars(self).values()))
 
 
 def keys_of(norms: Float, rng: np.random.Generator) -> Float:
