@@ -20,7 +20,7 @@ from stancoreset.errors import DataError, OptionError
 from stancoreset.limits import NOISE
 from stancoreset.program import Data, Session
 from stancoreset.rows.glm import rows_of
-from stancoreset.rows.tables import Source, StoredRows, Table
+from stancoreset.rows.tables import Source, StoredRows, Table, in_memory
 from stancoreset.runs import CoresetFit
 from stancoreset.stan import StanProgram, WeightedProgram
 from stancoreset.stan.data import Scope, evaluate_int, raw_data
@@ -60,7 +60,7 @@ class NewRows:
     @property
     def some(self) -> StanData:
         """The rows in memory: all, or a random sample."""
-        return self.data.sample if isinstance(self.data, StoredRows) else self.data
+        return in_memory(self.data)
 
     def require_outcomes(self, outcome: str | None) -> None:
         """Raise unless what the rows lack are outcomes; one is `outcome`, if that is known."""

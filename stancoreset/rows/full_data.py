@@ -41,7 +41,7 @@ from stancoreset.rows.sums import (
     slices,
     without_priors,
 )
-from stancoreset.rows.tables import Kernel, StoredRows
+from stancoreset.rows.tables import Kernel, StoredRows, in_memory
 
 if TYPE_CHECKING:
     from stancoreset.stan import WeightedProgram
@@ -77,9 +77,7 @@ class FullData(Closing):
         self._threads = threads or available_cores()
         self.n_obs = weighted.n_obs(data)
         stored = data if isinstance(data, StoredRows) else None
-        self.prior: BoundModel = compiled.bind(
-            weighted.prior_data(data if stored is None else stored.sample)
-        )
+        self.prior: BoundModel = compiled.bind(weighted.prior_data(in_memory(data)))
         self.n_params = self.prior.n_params
         if not self.n_params:
             raise DataError(
@@ -226,8 +224,7 @@ class FullData(Closing):
 
     def integer_columns(self) -> list[np.ndarray]:
         """Data with one integer per row in memory: outcomes, groups, counts."""
-        stored = self.passes.stored
-        data = self._data if stored is None else stored.sample
+        data = in_memory(self._data)
         columns = [np.asarray(data[name]) for name in self._weighted.rows]
         return [c for c in columns if c.ndim == 1 and c.size and np.issubdtype(c.dtype, np.integer)]
 
