@@ -39,10 +39,10 @@ def run(command: Sequence[str], what: str, on_line: Callable[[str], object] | No
     if the command cannot be started, is killed, crashes or runs out of memory; and a
     `KeyboardInterrupt` if it was interrupted, since Ctrl-C reaches every process of a terminal.
     """
-    runs = os.access(command[0], os.X_OK)  # else Popen reports the error
+    bound = _bound_to_parent() if os.access(command[0], os.X_OK) else ()  # else Popen fails
     try:
         process = subprocess.Popen(
-            [*(_bound_to_parent() if runs else ()), *command],
+            [*bound, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,
