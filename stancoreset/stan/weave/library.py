@@ -86,21 +86,10 @@ GLMS: dict[str, GLM] = {
 
 @dataclass(frozen=True)
 class Density:
-    """One of Stan's densities.
+    """One of Stan's densities."""
 
-    Attributes
-    ----------
-    name : str
-        Without suffix, for example ``normal``.
-    discrete : bool
-        Whether it is a mass function.
-    ranks : tuple of int or None
-        Ranks of the arguments for one observation, the outcome first; None: all scalars.
-    glm : GLM or None
-    """
-
-    name: str
-    discrete: bool
+    discrete: bool  # whether it is a mass function
+    # Ranks of the arguments for one observation, the outcome first; None: all scalars.
     ranks: tuple[int, ...] | None = None
     glm: GLM | None = None
 
@@ -138,20 +127,17 @@ def normalised_name(name: str) -> str:
 def density(name: str) -> Density | None:
     """The density of that name (without suffix), None if Stan's table has none.
 
-    Examples
-    --------
     >>> density("multi_normal").ranks
     (1, 1, 2)
     """
     if name in GLMS:
-        discrete = name != "normal_id_glm"
-        return Density(name, discrete, glm=GLMS[name])
+        return Density(name != "normal_id_glm", glm=GLMS[name])
     if name in _UNIVARIATE.split():
-        return Density(name, False)
+        return Density(False)
     if name in _DISCRETE.split():
-        return Density(name, True)
+        return Density(True)
     if name in _RANKS:
-        return Density(name, name in _DISCRETE_RANKED.split(), _RANKS[name])
+        return Density(name in _DISCRETE_RANKED.split(), _RANKS[name])
     return None
 
 
