@@ -9,7 +9,7 @@ from __future__ import annotations
 from stancoreset.stan.weave.assemble import Woven
 from stancoreset.stan.weave.constants import with_constants
 from stancoreset.stan.weave.counts import optional, with_sizes_as_data
-from stancoreset.stan.weave.draft import DoesNotApplyError, Draft
+from stancoreset.stan.weave.draft import DoesNotApplyError
 from stancoreset.stan.weave.elements import entry_of
 from stancoreset.stan.weave.freeze import frozen_values
 from stancoreset.stan.weave.levels import levels
@@ -23,7 +23,6 @@ from stancoreset.stan.weave.whole_loops import with_whole_loops
 __all__ = [
     "UNARY",
     "DoesNotApplyError",
-    "Draft",
     "Table",
     "Woven",
     "entry_of",
