@@ -22,15 +22,9 @@ from stancoreset.stan.weave.separate import NoLikelihoodError
 def choose(
     program: n.Program, found: Mapping[str, Draft], refused: Mapping[str, WeaveError]
 ) -> Draft:
-    """The count along which most statements are weighted, then most data.
+    """The count, of those `found`, along which most statements are weighted, then most data.
 
-    Refuses if none dominates, or if another is meant.
-
-    Parameters
-    ----------
-    program : Program
-    found, refused : mapping of str
-        Counts along which the program can be woven, and those along which it cannot.
+    Refuses if none dominates, or if another is meant, one of those that are `refused`.
     """
     if not found:
         raise _most_telling(program, refused)

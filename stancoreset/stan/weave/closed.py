@@ -19,21 +19,11 @@ _PI = "3.141592653589793"
 
 @dataclass(frozen=True)
 class Part:
-    """``factor * data .* value``: one vector of rows, or one number that all rows share.
+    """``factor * data .* value``: one vector of rows, or one number that all rows share."""
 
-    Attributes
-    ----------
-    value : Expr
-        Vector, or scalar that is the same for every row.
-    factor : str or Expr
-        A number that multiplies every row; ``"1"`` and ``"-1"`` are not printed.
-    data : Expr or None
-        A further vector that multiplies row by row, in practice data.
-    """
-
-    value: n.Expr
-    factor: str | n.Expr = "1"
-    data: n.Expr | None = None
+    value: n.Expr  # a vector, or a scalar that is the same for every row
+    factor: str | n.Expr = "1"  # multiplies every row; ``"1"`` and ``"-1"`` are not printed
+    data: n.Expr | None = None  # a further vector that multiplies row by row, in practice data
 
 
 class _V:
@@ -285,12 +275,7 @@ def has_closed_form(name: str) -> bool:
 def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
     """The log densities of all rows as a sum of parts; empty where there is no closed form.
 
-    Parameters
-    ----------
-    name : str
-        The density without suffix.
-    args : tuple of Expr
-        Outcome first; each a scalar, a vector, or an array of numbers, by row.
+    `args` are scalars, vectors, or arrays of numbers, the outcome first; `name` has no suffix.
     """
     form = _FORMS.get(name)
     if form is None or any(e.type.rank > 1 for e in args):
@@ -306,19 +291,9 @@ def closed_form(name: str, args: tuple[n.Expr, ...]) -> tuple[Part, ...]:
 def joint_form(
     name: str, distance: n.Expr, log_det: n.Expr, size: n.Expr, *rest: n.Expr
 ) -> tuple[Part, ...]:
-    """The log densities of vectors, one a row, that share their scale matrix.
+    """The log densities of vectors, one a row, of `size` entries, that share their scale matrix.
 
-    Parameters
-    ----------
-    name : str
-        ``multi_normal`` or ``multi_student_t``.
-    distance : Expr
-        Vector of the rows' squared distances from their means, in units of the scale matrix.
-    log_det : Expr
-        Half the logarithm of the matrix' determinant.
-    size : Expr
-        Number of entries of a row.
-    *rest : Expr
-        Degrees of freedom.
+    `distance` are the rows' squared distances from their means in units of that matrix, `log_det`
+    is half the logarithm of its determinant, and `rest` the degrees of freedom, if any.
     """
     return tuple(_JOINT[name](*map(_V, (distance, log_det, size, *rest))))

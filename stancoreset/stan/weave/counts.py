@@ -56,14 +56,7 @@ def candidates(program: n.Program) -> tuple[str, ...]:
 
 
 def declared(d: n.Decl, counts: set[str]) -> Dep:
-    """Dependence of a data variable from its declared sizes.
-
-    Parameters
-    ----------
-    d : Decl
-    counts : set of str
-        The data integer that counts observations, and its aliases.
-    """
+    """Dependence of a data variable from its declared sizes; `counts` are N and its aliases."""
     dims = [_if_given(bare(size)) for size in d.size.dims]
     axes = [k for k, size in enumerate(dims) if isinstance(size, n.Var) and size.name in counts]
     if any(names_in(i) & counts for i in d.size.items):
@@ -207,10 +200,7 @@ _BLOCKS = (
 def with_count(draft: Draft) -> Draft:
     """A written number of observations becomes data; data that integers count stay as they are.
 
-    Raises
-    ------
-    WeaveError
-        Several numbers size as many data variables.
+    Refuses several numbers that size as many data variables.
     """
     program = draft.program
     if candidates(program):

@@ -33,114 +33,68 @@ class OutOfTimeError(WeaveError):
 
 @dataclass(frozen=True)
 class Entry:
-    """The role that weaving gave to one statement.
+    """The role that weaving gave to one statement."""
 
-    Attributes
-    ----------
-    line : int
-        Line of the user's source.
-    text : str
-        The statement as Stan prints it.
-    role : str
-        ``likelihood``, ``prior``, ``jacobian``, ``frozen`` or ``mixed``.
-    why : str
-    """
-
-    line: int
-    text: str
-    role: str
+    line: int  # of the user's source
+    text: str  # the statement as Stan prints it
+    role: str  # ``likelihood``, ``prior``, ``jacobian``, ``frozen`` or ``mixed``
     why: str
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A program on its way through the passes, with what these know of it.
-
-    Attributes
-    ----------
-    program : Program
-    counts : tuple of str
-        The data integers that count observations: none where they are to be found, several where
-        the rows of all are put into one table.
-    merged : tuple of str
-        Further data integers that count the same rows.
-    added : tuple of Statement
-        What transformed data have that the author's have not: statements that number rows.
-    checks : tuple of Statement
-        Statements of transformed data that reject data for which rows depend on each other.
-    switches : bool
-        Whether branches that the data choose are left out where they cannot be weighted; data
-        that would choose them are rejected.
-    numbered : bool
-        Whether rows are picked by their numbers in the full data.
-    written, counted, computed_sizes : mapping
-        Those of `Woven` and its `Table`.
-    author : Program or None
-        The program that a table of several counts is for, where `program` is another one.
-    given : tuple of Decl
-        The user's data block, where that of `program` is another one.
-    deps : mapping of str to Dep
-        Dependences: of data from `freeze` on, of all variables from `separate` on.
-    frozen : mapping of str to Decl
-        Transformed data that are computed once from the full data, from `freeze` on.
-    aliases : frozenset of str
-        Names of the number of rows.
-    vectorised : frozenset of Statement
-        The user's statements in loops over rows for which whole statements stand.
-    transformed_data, data, parameters, transformed_parameters, model, log_lik : tuple of Statement
-        Blocks of the weighted program; the last is what fills the pointwise log likelihood.
-    proven_parameters, proven_model : tuple of Proven
-        Transformed parameters and model with what is known of each statement, from `separate` on.
-    rules : Rows or None
-        The dependences of expressions, from `separate` on.
-    names : Names
-        From `separate` on, as all that follows.
-    computed, constants : tuple of Decl
-        All that is computed once from the full data, and vectors of data alone.
-    entries : mapping of Statement to Entry
-        What became of the user's statements.
-    weighted : frozenset of Statement
-        The user's statements that are likelihood.
-    dropped : tuple of Dropped
-    rows : mapping of str to int
-        Variables with one entry per row, and the axis.
-    until : float
-        When the search for a weighted program ends, by `time.thread_time`: how busy the machine is
-        does not change what is found.
-    """
+    """A program on its way through the passes, with what these know of it."""
 
     program: n.Program
+    # The data integers that count observations: none where they are to be found, several where the
+    # rows of all are put into one table; and further ones that count the same rows.
     counts: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
+    # What transformed data have that the author's have not: statements that number rows, and those
+    # that reject data for which rows depend on each other.
     added: tuple[n.Stmt, ...] = ()
     checks: tuple[n.Stmt, ...] = ()
+    # Whether branches that the data choose are left out where they cannot be weighted; data that
+    # would choose them are rejected.
     switches: bool = False
-    numbered: bool = False
+    numbered: bool = False  # whether rows are picked by their numbers in the full data
+    # Those of `Woven` and its `Table`.
     written: Mapping[str, int | n.Expr] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     computed_sizes: Mapping[str, n.Expr] = field(default_factory=dict)
+    # The program that a table of several counts is for, and the user's data block, where those of
+    # `program` are others.
     author: n.Program | None = None
     given: tuple[n.Decl, ...] = ()
+    # From `freeze` on: dependences of data (from `separate` on, of all variables), transformed data
+    # that are computed once from the full data, and names of the number of rows.
     deps: Mapping[str, Dep] = field(default_factory=dict)
     frozen: Mapping[str, n.Decl] = field(default_factory=dict)
     aliases: frozenset[str] = frozenset()
+    # The user's statements in loops over rows for which whole statements stand.
     vectorised: frozenset[n.Stmt] = frozenset()
+    # From `separate` on: statements with what is known of each, and dependences of expressions.
     proven_parameters: tuple[Proven, ...] = ()
     proven_model: tuple[Proven, ...] = ()
     rules: Rows | None = None
+    # Blocks of the weighted program; the last is what fills the pointwise log likelihood.
     transformed_data: tuple[n.Stmt, ...] = ()
     data: tuple[n.Decl, ...] = ()
     parameters: tuple[n.Decl, ...] = ()
     transformed_parameters: tuple[n.Stmt, ...] = ()
     model: tuple[n.Stmt, ...] = ()
     log_lik: tuple[n.Stmt, ...] = ()
-    names: Names = field(default_factory=lambda: Names(n.Program()))
+    names: Names = field(default_factory=lambda: Names(n.Program()))  # from `separate` on
+    # All that is computed once from the full data, and vectors of data alone.
     computed: tuple[n.Decl, ...] = ()
     constants: tuple[n.Decl, ...] = ()
+    # What became of the user's statements, and which of them are likelihood.
     entries: Mapping[n.Stmt, Entry] = field(default_factory=dict)
     weighted: frozenset[n.Stmt] = frozenset()
     dropped: tuple[Dropped, ...] = ()
-    rows: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)  # variables by row, and the axis
+    # When the search for a weighted program ends, by `time.thread_time`: how busy the machine is
+    # does not change what is found.
     until: float = inf
 
     @property
@@ -161,35 +115,21 @@ class Draft:
 
 
 class Rewriter:
-    """What passes share that find statements of a program and write others in their place.
-
-    Attributes
-    ----------
-    program : Program
-    names : Names
-        Source of fresh names.
-    found : list of Statement
-        Statements of transformed data that number rows, for `Draft.of`.
-    known, declared : dict of str to Decl
-        Data, and transformed data that are in scope everywhere; all variables declared once.
-    sizes : dict of str to str
-        Variables that a data integer sizes first.
-    pointers : set of str
-        Arrays of integers among the data.
-    written : Counter of str
-        How often variables of transformed parameters and the model are assigned to.
-    """
+    """What passes share that find statements of a program and write others in their place."""
 
     def __init__(self, program: n.Program) -> None:
         self.program = program
         self.names = Names(program)
-        self.found: list[n.Stmt] = []
+        self.found: list[n.Stmt] = []  # of transformed data that number rows, for `Draft.of`
+        # Data, and transformed data that are in scope everywhere.
         self.known = {d.name: d for d in program.known}
         blocks = (program.transformed_parameters, program.model)
         every = declarations(program.known, program.parameters, *blocks)
         often = Counter(d.name for d in every)
+        # All variables that are declared once, and those that a data integer sizes first.
         self.declared = {d.name: d for d in every if often[d.name] == 1}
         self.sizes = first_sizes(program)
+        # Arrays of integers among the data, and how often other variables are assigned to.
         self.pointers = {d.name for d in program.known if d.type == n.INTS}
         self.written = times_assigned((*blocks[0], *blocks[1]))
 

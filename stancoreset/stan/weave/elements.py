@@ -48,21 +48,13 @@ def outcome(s: n.Increment) -> n.Expr | None:
 
 @dataclass(frozen=True)
 class Element:
-    """Statements and expressions for one entry.
+    """Statements and expressions for one entry."""
 
-    Attributes
-    ----------
-    entry : function
-        The entry of a container that has one for each of the many; None for what is no such
-        container itself.
-    names : dict of str to Expr
-        What stands for variables of the loops around a statement.
-    whole : function
-        Whether an expression is of many entries, so that it cannot stand in the term of one.
-    """
-
+    # The entry of a container that has one for each of the many; None for all else.
     entry: Callable[[n.Expr], n.Expr | None]
+    # What stands for variables of the loops around a statement.
     names: dict[str, n.Expr] = field(default_factory=dict)
+    # Whether an expression is of many entries, so that it cannot stand in the term of one.
     whole: Callable[[n.Expr], bool] = lambda e: False
 
     def statement(self, s: n.Increment) -> n.Stmt:

@@ -97,33 +97,17 @@ _ELEMENTWISE = {"+", "-", ".*", "./", ".^", "^", "==", "!=", "<", ">", "<=", ">=
 
 @dataclass(eq=False)
 class Rows:
-    """The dependences of expressions, given those of the variables in scope.
+    """The dependences of expressions, given those of the variables in scope."""
 
-    Attributes
-    ----------
-    env : dict of str to Dep
-        The variables in scope; changed by the walk through the statements.
-    data : set of str
-        Names of global data variables, transformed data included: a number computed from
-        these alone can be computed once from the full data.
-    call_user : callable
-        Dependence of a call of a user's function.
-    pure_sums : bool
-        Whether a sum over rows must have no other addend, as in a user's function.
-    optional : frozenset of str
-        Data that have one entry per row, or none at all.
-    frozen : set of str
-        Frozen variables that are not rows.
-    in_parameters : bool
-        Whether values are those of transformed parameters, which ``log_lik`` reads as they are.
-    """
-
-    env: dict[str, Dep]
+    env: dict[str, Dep]  # the variables in scope; changed by the walk through the statements
+    # Names of global data variables, transformed data included: a number computed from these alone
+    # can be computed once from the full data.
     data: set[str]
-    call_user: Callable[[n.Call, Sequence[Dep]], Dep]
-    pure_sums: bool = False
-    optional: frozenset[str] = frozenset()
-    frozen: set[str] = field(default_factory=set)
+    call_user: Callable[[n.Call, Sequence[Dep]], Dep]  # dependence of a call of a user's function
+    pure_sums: bool = False  # whether a sum over rows has no other addend, as in a user's function
+    optional: frozenset[str] = frozenset()  # data that have one entry per row, or none at all
+    frozen: set[str] = field(default_factory=set)  # frozen variables that are not rows
+    # Whether values are those of transformed parameters, which ``log_lik`` reads as they are.
     in_parameters: bool = False
 
     # ---- entry points -----------------------------------------------------------------

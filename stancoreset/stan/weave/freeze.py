@@ -80,20 +80,8 @@ def freezing_block(
 ) -> tuple[str, dict[str, str]]:
     """Generated quantities of the original program that compute the frozen variables.
 
-    Parameters
-    ----------
-    program : nodes.Program
-    frozen : sequence of Decl
-        Transformed data that are wanted.
-    added : sequence of Stmt
-        Statements of transformed data that the original does not have.
-
-    Returns
-    -------
-    code : str
-        Empty if nothing is frozen.
-    outputs : dict of str to str
-        Frozen variable → its name in the generated quantities.
+    Second is the name of each variable there. `added` are statements of transformed data that the
+    original does not have.
     """
     if not frozen:
         return "", {}

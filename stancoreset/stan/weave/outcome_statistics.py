@@ -23,16 +23,8 @@ def outcome_statistics(
 ) -> tuple[str, ...]:
     """Names of the frozen variables in ``log_lik`` that are computed from outcomes.
 
-    Parameters
-    ----------
-    program : nodes.Program
-        The user's.
-    frozen : sequence of Decl
-        Frozen variables; those that replace a part of an expression have it as their value.
-    log_lik : iterable of Stmt
-        All that defines it in the woven program.
-    rows : collection of str
-        Variables with one entry per observation.
+    Those of `frozen` that replace a part of an expression of the user's `program` have it as their
+    value; `log_lik` is all that defines it in the woven program, and `rows` the data by row.
     """
     modelled = set().union(*map(outcomes, program.model)) & set(rows)
     body = list(program.transformed_data)

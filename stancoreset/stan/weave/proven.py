@@ -17,20 +17,11 @@ Kind = Literal["other", "prior", "jacobian", "rows", "row", "holds", "adds", "si
 
 @dataclass(frozen=True)
 class Piece:
-    """One additive term of the log density.
-
-    Attributes
-    ----------
-    value : Expr
-    scale : Expr or None
-        Factor that all rows share; None for one.
-    kind : str
-        ``rows`` for a sum over rows, or the term of one; ``held`` for a variable that holds such
-        a sum; ``free`` for what does not look at rows.
-    """
+    """One additive term of the log density."""
 
     value: n.Expr
-    scale: n.Expr | None = None
+    scale: n.Expr | None = None  # a factor that all rows share; None for one
+    # A sum over rows, or the term of one; a variable that holds such a sum; or nothing of rows.
     kind: Literal["rows", "held", "free"] = "rows"
 
 
@@ -51,30 +42,15 @@ class Proven:
     dropped   a branch that the data may choose and that cannot be weighted, as `error` says
     other     something else
     ========  ================================================================================
-
-    Attributes
-    ----------
-    statement : Stmt
-    kind : str
-    env : mapping of str to Dep
-        Dependences before it.
-    parts : tuple of Proven
-        Its body, or its branches.
-    pieces : tuple of Piece
-    loop : str
-        Variable of the loop over rows around it.
-    why : str
-        What it does, for users.
-    error : WeaveError or None
     """
 
     statement: n.Stmt
     kind: Kind = "other"
-    env: Mapping[str, Dep] = field(default_factory=dict)
-    parts: tuple[Proven, ...] = ()
+    env: Mapping[str, Dep] = field(default_factory=dict)  # dependences before it
+    parts: tuple[Proven, ...] = ()  # its body, or its branches
     pieces: tuple[Piece, ...] = ()
-    loop: str = ""
-    why: str = ""
+    loop: str = ""  # variable of the loop over rows around it
+    why: str = ""  # what it does, for users
     error: WeaveError | None = None
 
     @property

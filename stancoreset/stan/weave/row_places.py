@@ -44,17 +44,10 @@ class Passes:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around.
+    """The rows of a branch, or of a pass of a loop, in lists for the passes of the loops around."""
 
-    Attributes
-    ----------
-    end, start : str
-        Names of the integers, or arrays of integers, of a list's last and first entries.
-    loops : tuple of Passes
-    """
-
-    end: str
-    start: str
+    end: str  # the integer, or the array of integers, of a list's last entry
+    start: str  # of its first entry
     loops: tuple[Passes, ...]
 
     @property
@@ -108,14 +101,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a statement stands: in which loops within the row's, and for which rows.
-
-    Attributes
-    ----------
-    loops : tuple of Passes
-    chosen : Chosen or None
-        The rows; None for all.
-    """
+    """Where a statement stands: in which loops within the row's, and for which rows, or all."""
 
     loops: tuple[Passes, ...] = ()
     chosen: Chosen | None = None
@@ -139,19 +125,11 @@ class Place:
 
 @dataclass
 class ByRow:
-    """Collects what data determine of each row of a loop.
-
-    Attributes
-    ----------
-    loop : For
-        The loop over rows.
-    names : Names
-    body : list of Stmt
-        What transformed data do for each row, in the author's order.
-    """
+    """Collects what data determine of each row of a loop."""
 
     loop: n.For
     names: Names
+    # What transformed data do for each row, in the author's order.
     body: list[n.Stmt] = field(default_factory=list)
     _counted: list[Passes] = field(default_factory=list)
     _chosen: list[Chosen] = field(default_factory=list)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 from stancoreset.stan.data import Scope, evaluate_int
@@ -118,15 +118,7 @@ def _leaves_part(body: n.Stmt, name: str, env: Mapping[str, Dep], program: n.Pro
 def carries_over(body: n.Stmt, name: str, fixed: set[str], sizes: tuple[n.Expr, ...] = ()) -> bool:
     """Whether a pass through `body` may read an element of `name` that an earlier pass wrote.
 
-    Parameters
-    ----------
-    body : Stmt
-    name : str
-        A container that `body` assigns to, by element.
-    fixed : set of str
-        Variables that have the same value in every pass.
-    sizes : tuple of Expr, optional
-        Those that the container is declared with.
+    Variables that are `fixed` have the same value in every pass; `sizes` are the container's own.
     """
     first = _Passes(name, sizes, _targets(body, name))
     surely = first.run(body, frozenset(), fixed)
@@ -146,7 +138,7 @@ class _Passes:
     every: Parts | None = None  # all that the body writes, if that is known already
     surely: bool = False  # whether every pass writes all of that
     written: Parts = frozenset()
-    carried: bool = field(default=False)
+    carried: bool = False
     loops: tuple[str, ...] = ()  # variables of the loops around
 
     def run(self, s: n.Stmt | None, done: Parts, fixed: set[str], looped: bool = False) -> Parts:

@@ -60,67 +60,35 @@ Parts = tuple[Proven, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Position of the walk: conditions and loops around a statement.
+    """Position of the walk: conditions and loops around a statement."""
 
-    Attributes
-    ----------
-    branches : Dep
-        Dependence of the conditions that lead here.
-    by_parameters : bool
-        Whether one of them reads parameters.
-    constants : str
-        Such a condition whose branches leave out different constants; or empty.
-    loop : str
-        Variable of the loop over observations around; or empty.
-    adding : frozenset of str
-        Variables declared outside that loop to which it does nothing but add.
-    repeats : Dep or None
-        Coupled, where the number of passes of a loop around changes with the rows.
-    once : frozenset of str
-        Variables declared outside that loop.
-    """
-
-    branches: Dep = UNSET
-    by_parameters: bool = False
-    constants: str = ""
-    loop: str = ""
+    branches: Dep = UNSET  # dependence of the conditions that lead here
+    by_parameters: bool = False  # whether one of them reads parameters
+    constants: str = ""  # such a condition whose branches leave out different constants; or empty
+    loop: str = ""  # variable of the loop over observations around; or empty
+    # Variables declared outside that loop to which it does nothing but add.
     adding: frozenset[str] = frozenset()
+    # Coupled, where the number of passes of a loop around changes with the rows; and the variables
+    # declared outside that loop.
     repeats: Dep | None = None
     once: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False)
 class Flow:
-    """Walks statements; `env` holds the dependence of every variable in scope.
-
-    Attributes
-    ----------
-    program : nodes.Program
-    obs : str
-        The data integer that counts observations.
-    env : dict of str to Dep
-    data : set of str
-        Names whose values the full data determine: data and transformed data.
-    names : Names
-        Source of fresh names, and of those of the weights and the pointwise log likelihood.
-    calls : tuple of str
-        The user's functions that the statements are inside of.
-    density_block : bool
-        Whether the statements are those of transformed parameters and the model.
-    drops : bool
-        Whether branches that the data choose are left out where they cannot be weighted.
-    known_calls : dict
-        What calls of users' functions have been found to depend on, by function and arguments.
-    """
+    """Walks statements; `env` holds the dependence of every variable in scope."""
 
     program: n.Program
-    obs: str
+    obs: str  # the data integer that counts observations
     env: dict[str, Dep]
-    data: set[str]
+    data: set[str]  # names whose values the full data determine: data and transformed data
     names: Names
-    calls: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()  # the user's functions that the statements are inside of
+    # Whether the statements are those of transformed parameters and the model.
     density_block: bool = False
+    # Whether branches that the data choose are left out where they cannot be weighted.
     drops: bool = False
+    # What calls of users' functions have been found to depend on, by function and arguments.
     known_calls: dict[Any, Dep] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -21,21 +21,11 @@ from stancoreset.stan.weave.outcome_statistics import outcomes
 
 @dataclass(frozen=True)
 class Dropped:
-    """A branch that is left out of the weighted program.
+    """A branch that is left out of the weighted program."""
 
-    Attributes
-    ----------
-    conditions : tuple of Expr
-        Those of data alone on which the branch is reached.
-    error : WeaveError
-        Why it cannot be weighted.
-    body : Stmt or None
-        The branch.
-    """
-
-    conditions: tuple[n.Expr, ...]
-    error: WeaveError
-    body: n.Stmt | None = None
+    conditions: tuple[n.Expr, ...]  # those of data alone on which the branch is reached
+    error: WeaveError  # why it cannot be weighted
+    body: n.Stmt | None = None  # the branch
 
     def check(self, computed: Collection[str]) -> n.If:
         """The statement that rejects data which choose the branch.

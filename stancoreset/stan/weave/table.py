@@ -14,22 +14,12 @@ from stancoreset.stan.syntax import nodes as n
 
 @dataclass(frozen=True)
 class Column:
-    """Data by rows of one block.
+    """Data by rows of one block."""
 
-    Attributes
-    ----------
-    given, name : str
-        The user's name, and that of the column which has an entry for the other blocks' rows too.
-    block : int
-        Which block it belongs to, from 0.
-    axis : int
-        Its dimension that counts rows.
-    """
-
-    given: str
-    name: str
-    block: int
-    axis: int
+    given: str  # the user's name
+    name: str  # that of the column, which has an entry for the other blocks' rows too
+    block: int  # which block it belongs to, from 0
+    axis: int  # its dimension that counts rows
 
 
 @dataclass(frozen=True)

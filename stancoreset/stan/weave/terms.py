@@ -28,22 +28,14 @@ _OVER_ROWS = "a sum over observations"
 
 @dataclass(frozen=True)
 class Term:
-    """One additive term of the log density that is a sum over rows.
-
-    Attributes
-    ----------
-    why : str
-    parts : tuple of Part
-        All rows as a sum of vectors, where there is a closed form.
-    row : callable or None
-        The expression of row ``n``, given the loop variable, where there is none.
-    cells : Expr or None
-        A matrix whose cells the vectors have as entries, where they have more than one a row.
-    """
+    """One additive term of the log density that is a sum over rows."""
 
     why: str
+    # All rows as a sum of vectors, where there is a closed form; else the expression of row ``n``,
+    # given the loop variable.
     parts: tuple[Part, ...] = ()
     row: Callable[[n.Expr], n.Expr] | None = None
+    # A matrix whose cells the vectors have as entries, where they have more than one a row.
     cells: n.Expr | None = None
 
 
@@ -308,15 +300,7 @@ class Terms:
     ) -> tuple[Statements, Statements, list[str]]:
         """Statements that add sums over rows, weighted and row by row, and what each piece is.
 
-        Parameters
-        ----------
-        pieces : iterable of Piece
-        s : Stmt
-            The user's.
-        total : Var or None
-            What weighted sums are added to; None for the target.
-        by_row : Var
-            The vector to which rows are added.
+        Weighted sums are added to `total`, or to the target; rows to the vector `by_row`.
         """
         self.declared = []
         weights = n.Var(self.names.weights, type=n.VECTOR)

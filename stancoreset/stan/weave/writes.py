@@ -12,36 +12,17 @@ from stancoreset.stan.weave.expressions import Rows
 
 @dataclass(frozen=True)
 class _Part:
-    """The part of a container that an assignment writes.
+    """The part of a container that an assignment writes."""
 
-    Attributes
-    ----------
-    axis : int
-        The dimension of the container on which its rows lie; -1 if none is known.
-    picked : Dep
-        Dependence of which part it is.
-    rank : int
-        Number of dimensions of the part that the indices leave.
-    """
-
-    axis: int
-    picked: Dep
-    rank: int
+    axis: int  # the dimension of the container on which its rows lie; -1 if none is known
+    picked: Dep  # dependence of which part it is
+    rank: int  # number of dimensions of the part that the indices leave
 
 
 def after_write(rows: Rows, loop: str, s: n.Assign, old: Dep, value: Dep) -> Dep:
-    """Dependence of a variable after an assignment to it, or to a part of it.
+    """Dependence of a variable, `old` before, after an assignment to it, or to a part of it.
 
-    Parameters
-    ----------
-    rows : Rows
-    loop : str
-        Variable of the loop over observations around the assignment; or empty.
-    s : Assign
-    old : Dep
-        Dependence of the variable before.
-    value : Dep
-        Dependence of the value that is written.
+    `loop` is the variable of the loop over observations around, or empty.
     """
     target = s.target
     if isinstance(target, n.Var):
