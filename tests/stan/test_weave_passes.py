@@ -222,7 +222,7 @@ LATE = {"spread", "vectorise"}
 
 #: The passes of a program that is woven as it stands.
 WRITTEN, SEARCH, PROOF = weaving.STAGES
-PASSES = [*WRITTEN.passes, *PROOF.passes]
+PASSES = [*WRITTEN, *PROOF]
 BEFORE_REACH = PASSES[:-1]
 #: Data that a pass adds to those of the user.
 GIVEN = {
@@ -352,7 +352,8 @@ def test_every_pass_has_a_fixture():
     }
     proofs = {"freeze", "separate", "one_row", "reach"}  # of `CENTRED`
     parts["with_whole_densities_written_out"] = {"with_densities_written_out"}
-    for name in (p.__name__ for stage in weaving.STAGES for p in stage.passes):
+    readings = (step for read in SEARCH.readings for step in read)
+    for name in names([*PASSES, SEARCH.first, *SEARCH.spellings, *readings]):
         assert parts.get(name, {name}) <= REWRITES.keys() | proofs, name
 
 
@@ -367,13 +368,13 @@ def recorded(monkeypatch) -> list[str]:
 
         return run
 
-    def chain(stage):
-        return weaving.Chain(tuple(map(record, stage.passes)))
+    def chain(passes):
+        return tuple(map(record, passes))
 
     search = weaving.Search(
         record(SEARCH.first),
-        tuple(map(record, SEARCH.spellings)),
-        tuple(tuple(map(record, read)) for read in SEARCH.readings),
+        chain(SEARCH.spellings),
+        tuple(map(chain, SEARCH.readings)),
     )
     monkeypatch.setattr(weaving, "STAGES", (chain(WRITTEN), search, chain(PROOF)))
     return ran
@@ -386,14 +387,14 @@ def names(passes) -> list[str]:
 def test_the_stages_are_the_order_in_which_passes_run(monkeypatch):
     ran = recorded(monkeypatch)
     weaving.weave(CENTRED, "N")
-    assert ran == names([*WRITTEN.passes, SEARCH.first, *PROOF.passes])
+    assert ran == names([*WRITTEN, SEARCH.first, *PROOF])
 
 
 def test_a_refused_program_has_gone_through_the_whole_search_in_its_order(monkeypatch):
     ran = recorded(monkeypatch)
     with pytest.raises(WeaveError):
         weaving.weave(CENTRED.replace("target += own;", "target += square(own);"), "N")
-    searched = [name for name in ran[len(WRITTEN.passes) :] if name not in names(PROOF.passes)]
+    searched = [name for name in ran[len(WRITTEN) :] if name not in names(PROOF)]
     one, *further = SEARCH.spellings
     first_runs = list(dict.fromkeys(searched))
     readings = dict.fromkeys(names(step for read in SEARCH.readings for step in read))
@@ -409,7 +410,7 @@ def test_a_fault_of_a_pass_is_a_refusal_that_names_it(monkeypatch):
     def fault(draft):
         raise IndexError("tuple index out of range")
 
-    broken = weaving.Chain((WRITTEN.passes[0], fault, *WRITTEN.passes[1:]))
+    broken = (WRITTEN[0], fault, *WRITTEN[1:])
     monkeypatch.setattr(weaving, "STAGES", (broken, SEARCH, PROOF))
     with pytest.raises(WeaveError, match=r"failed on this program with IndexError.*report it"):
         weaving.weave(CENTRED, "N")

@@ -21,9 +21,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from time import thread_time
+from typing import TypeAlias
 
 from stancoreset.errors import StancoresetError, WeaveError
 from stancoreset.stan.syntax import declarations, expression, parse
@@ -83,15 +84,8 @@ def with_whole_densities_written_out(draft: Draft) -> Draft:
     return with_densities_written_out(draft, in_loops=False)
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Passes that every draft goes through, one after the other."""
-
-    passes: tuple[Pass, ...]
-
-    def drafts(self, draft: Draft) -> Iterator[Draft]:
-        """Give the one draft that comes out; a pass may raise a `WeaveError`."""
-        yield through(self.passes, draft)
+#: Passes that every draft goes through, one after the other.
+Chain: TypeAlias = tuple[Pass, ...]
 
 
 @dataclass(frozen=True)
@@ -105,12 +99,7 @@ class Search:
 
     first: Pass
     spellings: tuple[Pass, ...]
-    readings: tuple[tuple[Pass, ...], ...]
-
-    @property
-    def passes(self) -> tuple[Pass, ...]:
-        """All passes, in order."""
-        return (self.first, *self.spellings, *chain.from_iterable(self.readings))
+    readings: tuple[Chain, ...]
 
     def drafts(self, draft: Draft) -> Iterator[Draft]:
         """Give the readings to try."""
@@ -137,16 +126,14 @@ class Search:
 #: The stages of weaving in order: a chain, the search, and a chain for each reading and each count
 #: of rows. Nothing else rewrites a program.
 STAGES: tuple[Chain, Search, Chain] = (
-    Chain(
-        (
-            in_one_spelling,
-            without_partial_sums,
-            without_unread,
-            with_values_hoisted,
-            with_products_by_row,
-            with_entries_summed,
-            with_count,
-        )
+    (
+        in_one_spelling,
+        without_partial_sums,
+        without_unread,
+        with_values_hoisted,
+        with_products_by_row,
+        with_entries_summed,
+        with_count,
     ),
     Search(
         first=with_whole_densities_written_out,
@@ -167,7 +154,7 @@ STAGES: tuple[Chain, Search, Chain] = (
             (with_counts_of_their_own, with_switches),
         ),
     ),
-    Chain((spread, freeze, vectorise, separate, one_row, reach)),
+    (spread, freeze, vectorise, separate, one_row, reach),
 )
 
 
@@ -239,8 +226,7 @@ def weave(
 def _found(draft: Draft, obs: str | None) -> Woven:
     """The first reading of a program that can be woven; else why it cannot as it was written."""
     written, search, proof = STAGES
-    (spelled,) = written.drafts(draft)
-    draft = _named(spelled, obs, search)
+    draft = _named(through(written, draft), obs, search)
     telling: WeaveError | None = None
     for reading in search.drafts(draft):
         try:
@@ -330,7 +316,7 @@ def _woven(draft: Draft, proof: Chain) -> Woven:
             if draft.counts not in ((), (count,)):
                 continue
             try:
-                return woven(through(proof.passes, merged(draft, count, others)))
+                return woven(through(proof, merged(draft, count, others)))
             except OutOfTimeError:
                 break
             except WeaveError as other:  # of the program as it is meant
@@ -343,7 +329,7 @@ def _in_one_table(draft: Draft, proof: Chain) -> Woven:
     alone: dict[str, Draft] = {}
 
     def along(one: Draft) -> Woven:
-        found = through(proof.passes, one)
+        found = through(proof, one)
         alone.setdefault(one.obs, found)
         return woven(found)
 
@@ -370,7 +356,7 @@ def _proven(draft: Draft, proof: Chain) -> Draft:
                 f"obs={draft.obs!r} is not an integer of the data block; those are "
                 f"{integers or 'none'}",
             )
-        return through(proof.passes, draft)
+        return through(proof, draft)
     possible = candidates(program)
     if not possible:
         none = (
@@ -387,7 +373,7 @@ def _proven(draft: Draft, proof: Chain) -> Draft:
     refused: dict[str, WeaveError] = {}
     for name in possible:
         try:
-            found[name] = through(proof.passes, replace(draft, counts=(name,)))
+            found[name] = through(proof, replace(draft, counts=(name,)))
         except OutOfTimeError:
             if found or not refused:
                 raise
