@@ -13,7 +13,7 @@ What is read is then of selected rows, ``y[rows_of_y1]``, as other passes know i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from stancoreset.stan.syntax import (
@@ -22,11 +22,12 @@ from stancoreset.stan.syntax import (
     counted_to,
     from_first,
     names_in,
+    part_of,
     picks_one,
+    rewritten,
     single,
-    target_vars,
     times_assigned,
-    with_statements,
+    with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -41,7 +42,8 @@ def with_selected_data_in_place(draft: Draft) -> Draft:
     gathered = _Gathered(program)
     read = names_in((*program.transformed_parameters, *program.model))
     used = {id(s): s for name, own in gathered.numbered.items() if name in read for s in own}
-    return draft.of(with_statements(program, gathered.in_place), [*used.values()])
+    written = with_blocks(program, lambda b: (rewritten(s, gathered.in_place) for s in b))
+    return draft.of(written, [*used.values()])
 
 
 class _Gathered(Rewriter):
@@ -71,8 +73,7 @@ class _Gathered(Rewriter):
     def of_rows(self, e: n.Expr) -> bool:
         """Whether an expression has an entry for each of selected rows, ``log(y[J])``."""
         parts = [x for x in n.find_all(e, n.Index) if self.selects(x)]
-        own = set().union(*(names_in(x) for x in parts)) if parts else set()
-        return bool(parts) and names_in(e) <= own and e.type.rank >= 1
+        return bool(parts) and names_in(e) <= names_in(parts) and e.type.rank >= 1
 
     def selects(self, e: n.Index) -> bool:
         """Whether an index is ``y[J]`` or ``y[J[1:K]]``, of data with rows."""
@@ -125,20 +126,20 @@ class _Gathered(Rewriter):
         if not taken:
             return
         first = taken[0]
-        size = self.known[target_vars(first.target)[0].name].size.dims[0]
+        size = self.known[part_of(first.target)].size.dims[0]
         if pointers:
-            own = self.known[target_vars(pointers[0].target)[0].name]
+            own = self.known[part_of(pointers[0].target)]
             numbers: n.Expr = n.integers(own.name)
             if text(own.size.dims[0]) != text(size):
                 numbers = n.Index(numbers, (n.Between(n.ONE, size),), type=n.INTS)
             found: list[n.Stmt] = []
         else:
-            numbers = n.integers(self.names.fresh(f"rows_of_{target_vars(first.target)[0].name}"))
+            numbers = n.integers(self.names.fresh(f"rows_of_{part_of(first.target)}"))
             found = self.numbering(numbers, size, first, s)
             if not found:
                 return
         for x in taken:
-            d = self.known[target_vars(x.target)[0].name]
+            d = self.known[part_of(x.target)]
             value = bare(x.value)
             assert isinstance(value, n.Index)
             if text(d.size.dims[0]) == text(size):
@@ -152,19 +153,8 @@ class _Gathered(Rewriter):
         row = single(value.indices[0])
         assert row is not None
         put = replace(x, target=n.entry(numbers, _place(x)), value=row)
-        changed = assigned_names(s) - {d.name for d in n.find_all(s, n.Decl)}
-
-        def change(node: n.Node) -> n.Node | None:
-            if node is x:
-                return put
-            if isinstance(node, n.Assign) and target_vars(node.target)[0].name in changed:
-                return n.Skip()
-            return None
-
-        found = n.transform(s, change)
-        if names_in(found) & changed:  # it reads what it fills
-            return []
-        return [n.Decl(numbers.name, n.SizedType("int", array=(size,))), found]
+        found = with_one_effect(s, lambda node: put if node is x else None)
+        return [n.Decl(numbers.name, n.SizedType("int", array=(size,))), found] if found else []
 
     # ---- where they are read ------------------------------------------------------------------
 
@@ -173,9 +163,6 @@ class _Gathered(Rewriter):
         match e:
             case n.Call(name=name, args=(n.Var(name=v),)) if name in _SIZES and v in self.values:
                 return self.known[v].size.dims[0]
-            case n.Tilde() | n.TargetAdd():
-                new = n.transform(e, lambda x: None if x is e else self.in_place(x))
-                return e if new is e else replace(new, origin=e.as_written)
             case n.Index(base=n.Var(name=v), indices=(first, *rest)) if v in self.values:
                 value = bare(self.values[v])
                 if not isinstance(value, n.Index):
@@ -189,6 +176,22 @@ class _Gathered(Rewriter):
                 value = self.values[v]
                 return value if isinstance(value, n.Index) else n.Paren(value, type=value.type)
         return None
+
+
+def with_one_effect(s: n.Stmt, put: Callable[[n.Assign], n.Assign | None]) -> n.Stmt | None:
+    """A statement whose only effect are the assignments that `put` has for some of its own.
+
+    All others to variables declared outside are left out; None if it reads one of these.
+    """
+    changed = assigned_names(s) - {d.name for d in n.find_all(s, n.Decl)}
+
+    def change(x: n.Node) -> n.Node | None:
+        if not isinstance(x, n.Assign):
+            return None
+        return put(x) or (n.Skip() if assigned_names(x) & changed else None)
+
+    found: n.Stmt = n.transform(s, change)
+    return None if names_in(found) & changed else found
 
 
 def _place(x: n.Assign) -> n.Expr:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stancoreset.stan.syntax import assigned_names, bare, counted_to, names_in
+from stancoreset.stan.syntax import assigned_names, bare, counted_to
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.syntax import statement as statement_text
 from stancoreset.stan.weave.draft import Draft, Rewriter
+from stancoreset.stan.weave.gathered import with_one_effect
 
 
 def with_row_counts_summed(draft: Draft) -> Draft:
@@ -54,25 +55,18 @@ class _Counts(Rewriter):
         size = counted_to(s)
         own = n.integers(self.names.fresh(f"{name}_by_row"))
         steps = {f"{name} += 1;", f"{name} = {name} + 1;"}
-        changed = assigned_names(s) - {d.name for d in n.find_all(s, n.Decl)}
         at = n.entry(own, n.integer(s.name))
-        added = 0
 
-        def change(x: n.Node) -> n.Node | None:
-            nonlocal added
-            if not isinstance(x, n.Assign):
-                return None
-            if statement_text(x) in steps:
-                added += 1
-                return n.Assign(at, "+=", n.ONE, line=x.line)
-            return n.Skip() if assigned_names(x) & changed else None
+        def by_row(x: n.Assign) -> n.Assign | None:
+            step = statement_text(x) in steps
+            return n.Assign(at, "+=", n.ONE, line=x.line) if step else None
 
-        loop = n.transform(s, change)
-        writes = sum(name in assigned_names(x) for x in n.find_all(s, n.Assign))
+        loop = with_one_effect(s, by_row)
+        writes = [x for x in n.find_all(s, n.Assign) if name in assigned_names(x)]
         inner = any(n.find_all(s.body, n.For, n.ForEach, n.While))
-        if size not in self.program.integers or inner or added != writes:
+        if loop is None or size not in self.program.integers or inner:
             return
-        if names_in(loop) & changed:  # what it reads, it changes
+        if not all(statement_text(x) in steps for x in writes):
             return
         count = n.integer(size)
         zeros = n.call("rep_array", n.ZERO, count, kind=n.INTS)
