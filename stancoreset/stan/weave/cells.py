@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from stancoreset.stan.syntax import (
     assigned_names,
@@ -22,6 +21,7 @@ from stancoreset.stan.syntax import (
     has_own_break,
     increments,
     index_name,
+    indexed_name,
     names_in,
     picks_one,
     rewritten,
@@ -35,8 +35,6 @@ from stancoreset.stan.weave.elements import Element, InLoop, arguments, outcome
 from stancoreset.stan.weave.numbers import of_each, over_all, within
 from stancoreset.stan.weave.switches import negated
 
-Part = TypeVar("Part", n.Stmt, n.Expr)
-
 
 def in_long_form(draft: Draft) -> Draft:
     """A term stands for each cell of a table that is modelled by cells.
@@ -45,14 +43,14 @@ def in_long_form(draft: Draft) -> Draft:
     """
     program = draft.program
     found = _tables(program)
-    grown = set().union(*(names_in(d.size) for d in program.parameters))
+    grown = names_in(d.size for d in program.parameters)
     for sizes, tables in found.items():
         with_cells = _Cells(program, sizes, tables)
         try:
             model = with_cells.statements(program.model, {})
         except DoesNotApplyError:
             continue
-        left = [s for x in model for s in increments(x)]
+        left = increments(model)
         both = tables.keys() | found.get(sizes[::-1], {}).keys()
         if with_cells.terms and not any(_modelled(s) & both for s in left):
             long = with_cells.long(draft, model)
@@ -221,20 +219,15 @@ class _Cells(Rewriter):
         self.used.add(table)
         return n.entry(self.values[table], self.cell)
 
-    def of_cell(self, s: Part, loops: dict[str, int]) -> Part:
-        """A part of the body of both loops, for a cell."""
+    def of_cell(self, s: n.Stmt, loops: dict[str, int]) -> n.Stmt:
+        """The body of both loops, for a cell."""
         names = {name: self.number(axis) for name, axis in loops.items()}
 
         def change(node: n.Node) -> n.Node | None:
-            found = self.of_table(node, loops)
-            if found is not None:
-                return found
-            if isinstance(node, n.Increment):
-                new = replace(node, origin=node.as_written)
-                return n.transform(new, lambda x: None if x is new else change(x))  # type: ignore[no-any-return]
-            return names.get(node.name) if isinstance(node, n.Var) else None
+            number = names.get(node.name) if isinstance(node, n.Var) else None
+            return number or self.of_table(node, loops)
 
-        return n.transform(s, change)  # type: ignore[no-any-return]
+        return rewritten(s, change)
 
     def of_table(self, e: n.Node, loops: dict[str, int]) -> n.Expr | None:
         """The value of the cell, of ``y[i, j]``, or of another cell, of ``y[i, j - 1]``.
@@ -242,12 +235,10 @@ class _Cells(Rewriter):
         What data of another cell are read is data of this one, as a predictor is.
         """
         e = unchained(e) if isinstance(e, n.Index) else e
-        if not (isinstance(e, n.Index) and isinstance(e.base, n.Var)):
+        table = indexed_name(e)
+        if not isinstance(e, n.Index) or table not in self.tables or len(e.indices) < 2:
             return None
-        table, indices = e.base.name, e.indices
-        if table not in self.tables or len(indices) < 2:
-            return None
-        (i, j), inner = indices[:2], indices[2:]
+        (i, j), inner = e.indices[:2], e.indices[2:]
         if [loops.get(index_name(k)) for k in (i, j)] == [0, 1]:
             return _within(self.value(table), inner, e.type)
         if not all(
@@ -264,25 +255,21 @@ class _Cells(Rewriter):
 
     def each(self, s: n.Increment, loops: dict[str, int]) -> n.For:
         """A density of a row or column of a table, ``y[i] ~ …``, as a loop over its cells."""
-        ((_, axis),) = loops.items()
-        need(self.slice(arguments(s)[0], loops))
+        (axis,) = loops.values()
+        need(self.is_slice(arguments(s)[0], axis, loops))
         j = n.integer(self.names.fresh("j"))
         one = Element(InLoop(j).of, whole=lambda e: bool(names_in(e) & self.tables.keys()))
         size = n.integer(self.shape[1 - axis])
         return n.For(j.name, n.ONE, size, one.statement(s), line=s.line)
 
-    def slice(self, e: n.Expr, loops: dict[str, int]) -> str | None:
-        """The table of ``y[i]``, ``y[, j]`` or ``y[, j, g]``, in the loop over i or j."""
-        if not (isinstance(e, n.Index) and isinstance(e.base, n.Var)):
-            return None
-        ((_, axis),) = loops.items()
+    def is_slice(self, e: n.Expr, axis: int, loops: dict[str, int]) -> bool:
+        """Whether `e` is ``y[i]``, ``y[, j]`` or ``y[, j, g]``, in the loop over i or j."""
+        if not isinstance(e, n.Index) or indexed_name(e) not in self.tables or e.type.rank != 1:
+            return False
         own = e.indices[axis : axis + 1]
         other, inner = [i for k, i in enumerate(e.indices[:2]) if k != axis], e.indices[2:]
-        known = (
-            e.base.name in self.tables and len(own) == 1 and loops.get(index_name(own[0])) == axis
-        )
         whole = all(isinstance(i, n.All) for i in other) and all(map(picks_one, inner))
-        return e.base.name if known and whole and e.type.rank == 1 else None
+        return whole and any(loops.get(index_name(i)) == axis for i in own)
 
     # ---- the program ----------------------------------------------------------------------
 
