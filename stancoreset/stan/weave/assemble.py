@@ -141,7 +141,7 @@ def _used(draft: Draft, rejections: Sequence[n.Stmt]) -> list[n.Decl]:
         *draft.parameters, *draft.transformed_parameters, *draft.model, *draft.log_lik,
         *draft.transformed_data, *draft.constants, *rejections,
     )  # fmt: skip
-    used = set().union(*map(names_in, kept), *(names_in(d.size) for d in draft.program.data))
+    used = names_in((*kept, *(d.size for d in draft.program.data)))
     for d in reversed(draft.computed):
         if d.name in used:
             used |= names_in(d.size)
@@ -234,8 +234,7 @@ def _data_block(draft: Draft, frozen: Sequence[n.Decl]) -> tuple[n.Decl, ...]:
 
 def _sized_by_obs(size: n.SizedType, draft: Draft) -> n.SizedType:
     """Aliases of the number of observations replaced by its own name."""
-    sized: n.SizedType = substituted(size, dict.fromkeys(draft.aliases, n.integer(draft.obs)))
-    return sized
+    return substituted(size, dict.fromkeys(draft.aliases, n.integer(draft.obs)))
 
 
 def _generated(draft: Draft) -> tuple[n.Stmt, ...]:

@@ -104,7 +104,7 @@ def _across(program: n.Program, columns: Draft, rows: Draft) -> bool:
     and yet its rows are meant; users who mean the columns say so with ``obs``.
     """
     shared = columns.rows.keys() & rows.rows.keys()
-    modelled = set().union(*map(outcomes, _increments(program)))
+    modelled = outcomes(increments(program.model))
     return any(rows.rows[y] < columns.rows[y] for y in shared & modelled)
 
 
@@ -115,10 +115,10 @@ def _within(program: n.Program, inner: Draft, outer: Draft) -> bool:
     the score of one person. They are not observations, unless their data are outcomes that the
     rows of `outer` lack.
     """
-    adding = {s.as_written for s in _increments(program)}
+    adding = {s.as_written for s in increments(program.model)}
     entries = inner.entries.items()
     touched = adding & {s for s, e in entries if e.role in ("likelihood", "mixed")}
-    modelled = set().union(*map(outcomes, program.model))
+    modelled = outcomes(program.model)
     return (
         bool(touched)
         and not inner.weighted & adding
@@ -143,7 +143,7 @@ def _refuse_if_another_is_meant(
         }
         sized = set(axes)
         _refuse_columns(program, chosen, name, axes, error)
-        modelled = {s for s in _increments(program) if outcomes(s) & sized}
+        modelled = {s for s in increments(program.model) if outcomes(s) & sized}
         left = {s.as_written for s in modelled} - chosen.weighted
         # ``Y[which] ~ normal(latent[which], noise[which])`` has a parameter for each row of Y
         latent = modelled and any(name in names_in(d.size) for d in program.parameters)
@@ -166,7 +166,7 @@ def _refuse_columns(
     In ``matrix[N, T] y`` with a parameter for each of the N rows, the T columns could be
     weighted; but an observation is a row, or a single entry, and never silently a column.
     """
-    for s in _increments(program):
+    for s in increments(program.model):
         if s.as_written not in chosen.weighted or _of_vectors(s.as_written):
             continue
         of = outcomes(s) or names_in(s)  # as `y` in ``target += log(p[y[n, t]])``
@@ -183,19 +183,10 @@ def _refuse_columns(
                 )
 
 
-def _increments(program: n.Program) -> list[n.Tilde | n.TargetAdd]:
-    return [s for b in program.model for s in increments(b)]
-
-
 def _of_vectors(s: n.Stmt) -> bool:
     """Whether the density is of whole vectors, as ``Y[, n] ~ multi_normal(mu, S)``."""
     names = {density_of(x)[0] for x in n.walk(s)}
     return any(known.rank(0) > 0 for name in names if (known := density(name)) is not None)
-
-
-def _indices(s: n.Stmt) -> set[str]:
-    """Names in indices."""
-    return set().union(*(names_in(i) for e in n.find_all(s, n.Index) for i in e.indices))
 
 
 def _only_indexes(program: n.Program, chosen: Draft) -> bool:
@@ -205,12 +196,10 @@ def _only_indexes(program: n.Program, chosen: Draft) -> bool:
 
 
 def _most_telling(program: n.Program, refused: Mapping[str, WeaveError]) -> WeaveError:
-    """The refusal along the integer that sizes an outcome, and most data variables.
-
-    Where none sizes an outcome, the outcome's own size is the reason.
-    """
-    modelled = set().union(*(outcomes(s) - _indices(s) for s in _increments(program)))
-
+    """The refusal along the integer that sizes an outcome and most data, or that none sizes one."""
+    modelled: set[str] = set()
+    for s in increments(program.model):
+        modelled |= outcomes(s) - names_in(i for e in n.find_all(s, n.Index) for i in e.indices)
     grown = {statement_text(d): d.name for d in program.parameters}
 
     def weight(name: str) -> tuple[int, ...]:

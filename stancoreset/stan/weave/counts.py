@@ -23,7 +23,7 @@ becomes data as well:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -97,8 +97,8 @@ def data_dependences(program: n.Program, obs: str) -> dict[str, Dep]:
 
 def without_rows(program: n.Program) -> set[str]:
     """Data that have no size in common with an outcome, and what else of the data is a number."""
-    modelled = set().union(*map(outcomes, program.model))
-    counts = set().union(*(names_in(d.size) for d in program.known if d.name in modelled))
+    modelled = outcomes(program.model)
+    counts = names_in(d.size for d in program.known if d.name in modelled)
     return {d.name for d in program.known if not names_in(d.size) & counts} - counts
 
 
@@ -178,7 +178,7 @@ def _in_one_density(program: n.Program, sizes: dict[str, str]) -> Iterator[set[s
 
 def merged(draft: Draft, count: str, others: frozenset[str]) -> Draft:
     """The program with `others` read as `count`; their own declarations stay, unused."""
-    result: n.Program = substituted(draft.program, dict.fromkeys(others, n.integer(count)))
+    result = substituted(draft.program, dict.fromkeys(others, n.integer(count)))
     # What had a count of its own may stand before the one that sizes it now.
     first = [replace(d, constraint=n.Constraint()) for d in result.data if d.name == count]
     result = replace(result, data=(*first, *(d for d in result.data if d.name != count)))
@@ -236,21 +236,16 @@ def with_count(draft: Draft) -> Draft:
                 return replace(node, args=(*fillers, *map(counted, args[sizes_from:])))
         return None
 
-    declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
     groups = any(number in _numbers(d.size) for d in program.parameters)
-    blocks: dict[str, Any] = {
-        b: tuple(n.transform(s, change) for s in getattr(program, b))
-        for b in _BLOCKS
-        if not (groups and b == "transformed_parameters")
-    }
-    blocks["data"] = (declared, *blocks["data"])
-    return replace(draft, program=replace(program, **blocks), written={name: int(number)})
+    blocks = [b for b in _BLOCKS if not (groups and b == "transformed_parameters")]
+    program = _with_integer(program, name, change, blocks)
+    return replace(draft, program=program, written={name: int(number)})
 
 
 def with_computed_count(draft: Draft, name: str = "") -> Draft:
     """A number of observations that outcomes' sizes compute from integer arrays becomes data."""
     program = draft.program
-    modelled = set().union(*map(outcomes, program.model))
+    modelled = outcomes(program.model)
     firsts = [bare(d.size.dims[0]) for d in program.data if d.name in modelled and d.size.dims]
     sizes = {text(e) for e in firsts}
     used = names_in(firsts[:1])
@@ -264,14 +259,23 @@ def with_computed_count(draft: Draft, name: str = "") -> Draft:
         same = isinstance(node, n.Expression) and text(bare(node)) == size
         return n.integer(name) if same else None
 
-    blocks: dict[str, Any] = {
-        b: tuple(n.transform(s, change) for s in getattr(program, b)) for b in _BLOCKS
+    program = _with_integer(program, name, change, _BLOCKS)
+    return replace(draft, program=program, counts=(name,), written={name: firsts[0]})
+
+
+def _with_integer(
+    program: n.Program,
+    name: str,
+    change: Callable[[n.Node], n.Node | None],
+    blocks: Iterable[str],
+) -> n.Program:
+    """The program with one more data integer, and some blocks changed by `nodes.transform`."""
+    changed: dict[str, Any] = {
+        b: tuple(n.transform(s, change) for s in getattr(program, b)) for b in blocks
     }
     declared = n.Decl(name, n.SizedType("int"), line=program.data[0].line)
-    blocks["data"] = (declared, *blocks["data"])
-    return replace(
-        draft, program=replace(program, **blocks), counts=(name,), written={name: firsts[0]}
-    )
+    changed["data"] = (declared, *changed["data"])
+    return replace(program, **changed)
 
 
 def with_sizes_as_data(program: n.Program, written: Mapping[str, int | n.Expr]) -> n.Program:

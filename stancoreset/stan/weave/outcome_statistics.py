@@ -26,7 +26,7 @@ def outcome_statistics(
     Those of `frozen` that replace a part of an expression of the user's `program` have it as their
     value; `log_lik` is all that defines it in the woven program, and `rows` the data by row.
     """
-    modelled = set().union(*map(outcomes, program.model)) & set(rows)
+    modelled = outcomes(program.model) & set(rows)
     body = list(program.transformed_data)
     known = {d.name for d in program.data}
     given = known & set(rows) & (modelled | _inputs(body, modelled))
@@ -41,9 +41,9 @@ def outcome_statistics(
     )
 
 
-def outcomes(node: n.Node) -> set[str]:
-    """Names in the outcomes of the densities below `node`."""
-    return names_in(args[0] for x in n.walk(node) if (args := density_of(x)[1]))
+def outcomes(where: n.Nodes) -> set[str]:
+    """Names in the outcomes of the densities below a node, or below several."""
+    return names_in(args[0] for x in n.walk(where) if (args := density_of(x)[1]))
 
 
 def _inputs(statements: Iterable[n.Stmt], wanted: set[str]) -> set[str]:

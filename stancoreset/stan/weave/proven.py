@@ -63,7 +63,7 @@ class Proven:
     @property
     def held(self) -> set[str]:
         """The variables in its pieces that hold sums over rows."""
-        return set().union(*(names_in(p.value) for p in self.pieces if p.kind == "held"))
+        return names_in(p.value for p in self.pieces if p.kind == "held")
 
     @property
     def sets(self) -> set[str]:
