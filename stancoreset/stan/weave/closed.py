@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave.elements import by_entry
 
 _HALF_LOG_2PI = "0.9189385332046728"
 _LOG_2PI = "1.8378770664093456"
@@ -34,11 +35,8 @@ class _V:
         self.vector = e.type.rank == 1
 
     def _op(self, other: _V | str, sign: str, swap: bool = False) -> _V:
-        other = other if isinstance(other, _V) else _V(n.literal(other))
-        a, b = (other, self) if swap else (self, other)
-        dotted = f".{sign}" if sign in "*/" and b.vector and (a.vector or sign == "/") else sign
-        kind = n.VECTOR if a.vector or b.vector else n.REAL
-        return _V(n.Binary(a.e, dotted, b.e, type=kind))
+        e = other.e if isinstance(other, _V) else n.literal(other)
+        return _V(by_entry(e, sign, self.e) if swap else by_entry(self.e, sign, e))
 
     def __add__(self, other: _V | str) -> _V:
         return self._op(other, "+")
@@ -206,26 +204,25 @@ def _cauchy(y: _V, mu: _V, sigma: _V) -> list[Part]:
     return [_minus(_f("log1p", square)), _minus(_f("log", sigma * _PI))]
 
 
-def _neg_binomial_2(y: _V, mu: _V, phi: _V) -> list[Part]:
-    odds = mu / phi
+def _neg_binomial(y: _V, phi: _V, powers: Part, log1p: _V) -> list[Part]:
+    """log (Γ(y + φ) / (Γ(φ) y!)) + y log r − (y + φ) log(1 + r), with r the mean over φ."""
     return [
         Part(_f("lgamma", y + phi).e),
         _minus(_f("lgamma", phi)),
         _minus(_f("lgamma", y + "1")),
-        Part(_f("lmultiply", y, odds).e),
-        Part(_f("log1p", odds).e, "-1", (y + phi).e),
+        powers,
+        Part(log1p.e, "-1", (y + phi).e),
     ]
+
+
+def _neg_binomial_2(y: _V, mu: _V, phi: _V) -> list[Part]:
+    odds = mu / phi
+    return _neg_binomial(y, phi, Part(_f("lmultiply", y, odds).e), _f("log1p", odds))
 
 
 def _neg_binomial_2_log(y: _V, eta: _V, phi: _V) -> list[Part]:
     odds = eta - _f("log", phi)  # log(mean / phi)
-    return [
-        Part(_f("lgamma", y + phi).e),
-        _minus(_f("lgamma", phi)),
-        _minus(_f("lgamma", y + "1")),
-        _times(y, odds),
-        Part(_f("log1p_exp", odds).e, "-1", (y + phi).e),
-    ]
+    return _neg_binomial(y, phi, _times(y, odds), _f("log1p_exp", odds))
 
 
 def _multi_normal(distance: _V, log_det: _V, size: _V) -> list[Part]:
