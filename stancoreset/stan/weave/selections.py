@@ -61,7 +61,7 @@ class _Spread(Rewriter):
         self.sized = {d.name for d in every} - other
         known_rows = {name: rowwise(0) for name in self.sized}
         self.dependences = Rows(known_rows, self.globals, lambda e, deps: coupled("not followed"))
-        self.counts: dict[str, str] = {}  # text of the selection → name of its counts
+        self.counts: dict[str, n.Var] = {}  # how often rows are selected, by the selection's text
 
     def done(self, draft: Draft) -> Draft:
         loops = (n.transform(s, self.selected_loop) for s in self.program.model)
@@ -76,10 +76,11 @@ class _Spread(Rewriter):
         """A loop over all rows in place of one over selected rows; None for all else."""
         if not isinstance(s, n.For | n.ForEach):
             return None
-        each, at = self.pointers, self.lengths
-        pointer = _each(s, each) if isinstance(s, n.ForEach) else _counted(s, at)
-        if pointer is None or has_own_break(s.body) or not names_in(pointer) <= self.globals:
+        pointer = bare(s.sequence) if isinstance(s, n.ForEach) else _counted(s, self.lengths)
+        if pointer is None or name_of(from_first(pointer)) not in self.pointers:
             return s  # nor is any loop inside it
+        if has_own_break(s.body) or not names_in(pointer) <= self.globals:
+            return s
         if name_of(pointer) in self.sized:  # a loop over all rows
             return s
         entry = s.name if isinstance(s, n.ForEach) else text(_numbered(pointer, s.name))
@@ -206,32 +207,21 @@ class _Spread(Rewriter):
     # ---- how often each row is selected -------------------------------------------------------
 
     def often(self, pointer: n.Expr, row: n.Expr) -> n.Expr:
-        """Number of times that a row is selected."""
-        return n.entry(n.integers(self.count(pointer)), row)
-
-    def count(self, pointer: n.Expr) -> str:
-        """The name of the array of how often each row is selected."""
+        """Number of times that a row is selected, of an array that is filled once."""
         chosen = text(pointer)
-        if chosen in self.counts:
-            return self.counts[chosen]
-        stem = pointer.base if isinstance(pointer, n.Index) else pointer
-        name = self.names.fresh(f"times_{text(stem)}")
-        size = n.integer(self.obs)
-        start = n.call("rep_array", n.ZERO, size, kind=n.INTS)
-        i = n.integer(self.names.fresh("j"))
-        step = n.Assign(n.entry(n.integers(name), i), "+=", n.ONE)
-        self.found += [
-            n.Decl(name, n.SizedType("int", (size,)), value=start),
-            n.ForEach(i.name, pointer, n.Block((step,))),
-        ]
-        self.counts[chosen] = name
-        return name
-
-
-def _each(s: n.ForEach, pointers: Collection[str]) -> n.Expr | None:
-    """``for (i in J)`` or ``for (i in J[1:K])``."""
-    pointer = bare(s.sequence)
-    return pointer if name_of(from_first(pointer)) in pointers else None
+        if chosen not in self.counts:
+            stem = pointer.base if isinstance(pointer, n.Index) else pointer
+            times = n.integers(self.names.fresh(f"times_{text(stem)}"))
+            size = n.integer(self.obs)
+            start = n.call("rep_array", n.ZERO, size, kind=n.INTS)
+            i = n.integer(self.names.fresh("j"))
+            step = n.Assign(n.entry(times, i), "+=", n.ONE)
+            self.found += [
+                n.Decl(times.name, n.SizedType("int", (size,)), value=start),
+                n.ForEach(i.name, pointer, n.Block((step,))),
+            ]
+            self.counts[chosen] = times
+        return n.entry(self.counts[chosen], row)
 
 
 def _counted(s: n.For, pointers: Mapping[str, str]) -> n.Expr | None:
