@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from stancoreset.stan.syntax import assigned_names, declarations, names_in, rewritten
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
-from stancoreset.stan.weave.sampling import ADDING
+from stancoreset.stan.weave.sampling import adding_call
 from stancoreset.stan.weave.slices import without_unread
 
 
@@ -51,7 +51,7 @@ class _Numbers:
         for k, s in enumerate(body):
             s = rewritten(s, lambda e: values.get(e.name) if isinstance(e, n.Var) else None)
             found = self.setting(s, body[k + 1 :])
-            if found and not _adds(found[1]) and _keeps(*found, body[k + 1 :]):
+            if found and not adding_call(found[1]) and _keeps(*found, body[k + 1 :]):
                 name, value = found
                 values[name] = n.Paren(value, type=value.type)
             else:
@@ -78,8 +78,3 @@ def _keeps(name: str, value: n.Expr, after: tuple[n.Stmt, ...]) -> bool:
     last = max((k for k, s in enumerate(after) if name in names_in(s)), default=-1)
     changed = assigned_names(after[: last + 1])
     return not names_in(value) & changed
-
-
-def _adds(e: n.Expr) -> bool:
-    """Whether a value also adds to the target."""
-    return any(x.name.endswith(ADDING) for x in n.find_all(e, n.Call))

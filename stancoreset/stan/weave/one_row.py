@@ -20,7 +20,7 @@ from stancoreset.stan.weave.draft import Draft, Entry
 from stancoreset.stan.weave.expressions import Rows
 from stancoreset.stan.weave.pieces import refuse, scaled
 from stancoreset.stan.weave.proven import Piece, Proven, Statements, around, as_block
-from stancoreset.stan.weave.sampling import ADDING, normalised
+from stancoreset.stan.weave.sampling import adding_call, normalised
 from stancoreset.stan.weave.slices import without
 from stancoreset.stan.weave.statistics import Statistics
 from stancoreset.stan.weave.switches import Dropped, negated
@@ -117,7 +117,7 @@ class _Weights:
             case "prior" | "jacobian":
                 self.note(p, p.why)
                 return [self.shared(s)], []
-        if isinstance(s, n.Decl | n.Assign) and _increments_by(s):
+        if isinstance(s, n.Decl | n.Assign) and adding_call(s):
             self.note(p, "a function of parameters adds to the target", "prior")
         match s:
             case n.Decl():
@@ -159,8 +159,8 @@ class _Weights:
                 return replace(s, value=self.hoist(value))
             case n.Tilde():
                 arg, *args = (self.hoist(a, as_size=False) for a in (s.arg, *s.args))
-                bounds = (None if b is None else self.hoist(b, False) for b in (s.lower, s.upper))
-                lower, upper = bounds
+                ends = (s.lower, s.upper)
+                lower, upper = (None if b is None else self.hoist(b, False) for b in ends)
                 return replace(s, arg=arg, args=tuple(args), lower=lower, upper=upper)
         return s
 
@@ -311,15 +311,9 @@ def _relaxed(d: n.Decl, rows: Rows) -> n.Decl:
     return replace(d, constraint=bounds)
 
 
-def _increments_by(s: n.Node) -> str:
-    """The function by which a statement adds to the target for its value, too; or empty."""
-    calls = (x.name for x in n.find_all(s, n.Call))
-    return next((name for name in calls if name.endswith(ADDING)), "")
-
-
 def _require_no_increments(s: n.Stmt) -> None:
     """Refuse a value of ``log_lik`` that adds to the target: generated quantities have none."""
-    if name := _increments_by(s):
+    if name := adding_call(s):
         why = f"`{name}` changes the target and gives a value to the terms of observations"
         refuse(s, why, f"declare the value of `{name}` at the top of transformed parameters")
 

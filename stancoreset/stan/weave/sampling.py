@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import replace
+from functools import reduce
 from typing import TypeVar
 
 from stancoreset.stan.syntax import nodes as n
@@ -14,6 +15,12 @@ _N = TypeVar("_N", bound=n.Node)
 
 #: How the names of functions end that add to the target.
 ADDING = ("_lp", "_jacobian")
+
+
+def adding_call(s: n.Node) -> str:
+    """The function by which a statement adds to the target for its value, too; or empty."""
+    calls = (x.name for x in n.find_all(s, n.Call))
+    return next((name for name in calls if name.endswith(ADDING)), "")
 
 
 def is_literal(e: n.Expr) -> bool:
@@ -44,9 +51,8 @@ def truncated(value: n.Expr, s: n.Tilde, functions: Container[str], rows: Rows) 
             outside.append(n.Binary(s.arg, op, bound, type=n.INT))
     if not outside:
         return inside
-    test = outside[0]  # a bound that moves with the parameters cuts off their support
-    for other in outside[1:]:
-        test = n.Binary(test, "||", other, type=n.INT)
+    # A bound that moves with the parameters cuts off their support.
+    test = reduce(lambda one, other: n.Binary(one, "||", other, type=n.INT), outside)
     return n.Ternary(test, n.call("negative_infinity"), inside, type=n.REAL)
 
 
@@ -93,5 +99,4 @@ def normalised(e: _N) -> _N:
             return replace(x, name=normalised_name(x.name), args=tuple(map(normalised, x.args)))
         return None
 
-    changed: _N = n.transform(e, change)
-    return changed
+    return n.transform(e, change)
