@@ -41,7 +41,6 @@ from stancoreset.stan.syntax import (
     part_of,
     printer,
     sources,
-    target_vars,
 )
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import filtered, needed, suffix
@@ -244,10 +243,7 @@ class _Cut:
         return tuple(seen.values()), rows
 
     def _outermost(self, behind: frozenset[str]) -> tuple[set[str], dict[str, n.Decl]]:
-        """Names behind the outermost cut that can be declared, and ψ there.
-
-        ψ is empty if a parameter cannot be declared.
-        """
+        """Names behind the outermost cut that can be declared, and ψ there; empty without one."""
         candidates = {**self.parameters, **self._computed}
         while True:
             rows = self._behind(behind)
@@ -435,16 +431,12 @@ def _values_of(statement: n.Stmt, name: str) -> Iterator[n.Expr]:
         match s:
             case n.Decl(name=declared, value=value) if declared == name and value is not None:
                 yield value
-            case n.Assign(target=target, value=value):
-                if name in {v.name for v in target_vars(target)}:
-                    yield value
+            case n.Assign(value=value) if name in assigned_names(s):
+                yield value
 
 
 def _is_curved(value: n.Expr, moving: Set[str]) -> bool:
-    """Whether a value has a bounded range, like a function's result times or plus a number.
-
-    Those of `moving` depend on parameters.
-    """
+    """Whether a value has a bounded range, maybe times or plus what does not depend on `moving`."""
     match bare(value):
         case n.Call(name=name):
             return name in _CURVED
@@ -459,10 +451,7 @@ def _is_curved(value: n.Expr, moving: Set[str]) -> bool:
 
 
 def _restricted(body: Iterable[n.Stmt | None], users: Mapping[str, Iterable[int]]) -> Iterator[str]:
-    """Names in arguments that must be symmetric, triangular or of the sum one.
-
-    `users` has the positions of such arguments of the program's own functions.
-    """
+    """Names in arguments, of `users` too, that must be symmetric, triangular or of the sum one."""
     for node in n.walk(body):
         match node:
             case n.Call(name=called, args=args):

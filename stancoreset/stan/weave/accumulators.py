@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from stancoreset.stan.syntax import (
+    assigned_names,
     bare,
     body_of,
     declarations,
+    name_of,
     names_in,
-    target_vars,
     with_statements,
 )
 from stancoreset.stan.syntax import expression as text
@@ -26,14 +27,12 @@ def added(s: n.Node) -> n.Expr | None:
     """The e that ``x += e`` or ``x = x + e`` adds to x; None for other statements."""
     if not isinstance(s, n.Assign) or s.target.type.rank:
         return None
-    if s.op == "+=" and isinstance(s.target, n.Var | n.Index):
-        return s.value
-    if s.op == "=" and isinstance(s.target, n.Var) and isinstance(bare(s.value), n.Binary):
-        e = bare(s.value)
-        assert isinstance(e, n.Binary)
-        if e.op == "+":
-            for one, other in ((e.left, e.right), (e.right, e.left)):
-                if isinstance(bare(one), n.Var) and text(bare(one)) == s.target.name:
+    match s.target, s.op, bare(s.value):
+        case n.Var() | n.Index(), "+=", _:
+            return s.value
+        case n.Var(name=name), "=", n.Binary(left=left, op="+", right=right):
+            for one, other in ((left, right), (right, left)):
+                if name_of(bare(one)) == name:
                     return other
     return None
 
@@ -71,12 +70,11 @@ def with_entries_summed(draft: Draft) -> Draft:
     """``for (j in 1:J) target += c * lp[j];`` is ``target += c * sum(lp);``, of what adds up."""
     program = draft.program
     blocks = (program.transformed_parameters, program.model)
-    adding = {
-        v.name
-        for s in (x for block in blocks for x in n.find_all(block, n.Assign))
+    adding = assigned_names(
+        s
+        for s in n.find_all((*blocks[0], *blocks[1]), n.Assign)
         if isinstance(s.target, n.Index) and added(s) is not None
-        for v in target_vars(s.target)
-    }
+    )
     sizes = {d.name: text(d.size.dims[0]) for d in declarations(*blocks) if len(d.size.dims) == 1}
 
     def change(s: n.Node) -> n.Node | None:

@@ -28,6 +28,7 @@ from dataclasses import replace
 
 from stancoreset.stan.syntax import (
     Names,
+    assigned_names,
     assignments,
     body_of,
     counted_to,
@@ -84,12 +85,11 @@ class _Find(Rewriter):
 def _carried(before: Sequence[n.Stmt], s: n.For) -> list[n.Decl]:
     """Integers declared before a loop whose value in one pass depends on that in another."""
     pairs = [*assignments(s, names_in)]
-    assigned = [*n.find_all(s, n.Assign)]
     carried = {
-        v.name
-        for x in assigned
-        for v in target_vars(x.target)
-        if x.op != "=" or v.name in sources(pairs, names_in(x.value))
+        name
+        for x in n.find_all(s, n.Assign)
+        for name in assigned_names(x)
+        if x.op != "=" or name in sources(pairs, names_in(x.value))
     }
     return [d for d in before if isinstance(d, n.Decl) and d.type == n.INT and d.name in carried]
 
@@ -139,8 +139,7 @@ class _Move(Rewriter):
 
 def _filled(s: n.Stmt) -> set[str]:
     """Names of containers to whose elements the statements below assign."""
-    assigned = (x for x in n.find_all(s, n.Assign) if isinstance(x.target, n.Index))
-    return {v.name for x in assigned for v in target_vars(x.target)}
+    return assigned_names(x for x in n.find_all(s, n.Assign) if isinstance(x.target, n.Index))
 
 
 class _Marks:

@@ -30,7 +30,6 @@ from stancoreset.stan.syntax import (
     rewritten,
     single,
     substituted,
-    target_vars,
     with_blocks,
 )
 from stancoreset.stan.syntax import expression as text
@@ -96,7 +95,7 @@ class _Places(Rewriter):
             case n.Assign(target=n.Var(name=name), op=op) if name in self.rows:
                 self.give(name, self.changed(self.values.get(name), op, self.entry(s.value)))
             case n.Assign():
-                self.forget({v.name for v in target_vars(s.target)})
+                self.forget(assigned_names(s))
         return rewritten(s, self.other)
 
     def give(self, name: str, value: n.Expr | None) -> None:

@@ -23,7 +23,6 @@ from stancoreset.stan.syntax import (
     name_of,
     names_in,
     single,
-    target_vars,
 )
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
@@ -45,8 +44,7 @@ def found_by_rows(
     found: dict[str, Dep] = {}
     adding = set()
     for name in sorted(assigned_names(body) & env.keys()):
-        assigned = ((s, target_vars(s.target)) for s in n.find_all(body, n.Assign))
-        writes = [s for s, targets in assigned if name in {v.name for v in targets}]
+        writes = [s for s in n.find_all(body, n.Assign) if name in assigned_names(s)]
         axes = [_row_axis(s, env) for s in writes]
         if None not in axes:  # each row has its entry, and must not read those of others
             if env[name].kind == "unset" or (env[name].kind == "free" and env[name].axis < 0):
@@ -169,7 +167,7 @@ class _Passes:
                 self.run(body, done, fixed, looped)
             case n.Assign(target=target, op=op, value=value):
                 self.read(value, done, looped)
-                mine = self.name in {v.name for v in target_vars(target)}
+                mine = self.name in assigned_names(s)
                 for part in n.children(target) if mine and op == "=" else (target,):
                     if not (isinstance(part, n.Var) and part.name == self.name):
                         self.read(part, done, looped)

@@ -98,8 +98,8 @@ class _Segments(Rewriter):
         self.counts = {name: size for name, size in self.sizes.items() if name in given}
         integers = {d.name for d in declarations(program.model) if d.type == n.INT}
         counted = integers & assigned_names(program.model)
-        terms = [x for s in program.model for x in increments(s)]
-        self.picked = {text(y) for x in terms if (y := outcome(x)) and self.picks(y)}
+        outcomes = filter(None, map(outcome, increments(program.model)))
+        self.picked = {text(y) for y in outcomes if self.picks(y)}
         parts = (x for s in program.model for x in _parts(s))
         others = (x.name for x in parts if text(bare(x.upper)) not in program.integers)
         self.positions = counted.union(others)
@@ -142,10 +142,8 @@ class _Segments(Rewriter):
                         out += _Loop(self).split(s, body[:k], body[k + 1 :])
                     except DoesNotApplyError:
                         out.append(s)
-                case n.Block(body=inner):
-                    out.append(replace(s, body=self.statements(inner)))
-                case n.If(yes=n.Block(body=inner) as yes, no=None):
-                    out.append(replace(s, yes=replace(yes, body=self.statements(inner))))
+                case n.Block() | n.If(yes=n.Block(), no=None):
+                    out.append(n.with_parts(s, self.statements))
                 case _:
                     out.append(s)
         return tuple(out)
@@ -166,7 +164,7 @@ class _Loop:
         """Replace a loop over segments by loops over rows, which are numbered."""
         loops = (x for x in n.find_all(s, n.For) if x.name in self.rows.positions)
         bounds: list[_Slice | n.For] = [*self.rows.slices(s), *loops]
-        wanted = set().union(*(names_in(x.lower) | names_in(x.upper) for x in bounds))
+        wanted = names_in(end for x in bounds for end in (x.lower, x.upper))
         pairs = [pair for x in (*before, s) for pair in assignments(x, names_in)]
         self.counting = sources(pairs, wanted)
         # What the loop computes as it goes, inside or outside of it, stays in it.

@@ -195,7 +195,7 @@ class Flow:
             case n.Break() | n.Continue():
                 self.left = self.context
             case n.VoidCall():
-                return self.void_call(s)
+                return Proven(s, "prior", why="a function of parameters and constants only")
             case n.Message():
                 return Proven(s, "other" if self.is_heard(s) else "silent")
             case n.Return():
@@ -307,9 +307,6 @@ class Flow:
                     f"`{call.name}` changes the target by what is computed from all observations",
                 )
 
-    def void_call(self, s: n.VoidCall) -> Proven:
-        return Proven(s, "prior", why="a function of parameters and constants only")
-
     def is_heard(self, s: n.Message) -> bool:
         """Whether a message stays; refuses a rejection by all rows."""
         deps = [self.rows.of(i) for i in s.items if isinstance(i, n.Expression)]
@@ -361,8 +358,8 @@ class Flow:
                 self.env[v.name] = dep
             return Proven(s)
         name = target_vars(s.target)[0].name
-        if self.accumulates(s, name):
-            return self.accumulate(s, name)
+        if (term := self.added_by_row(s, name)) is not None:
+            return self.accumulate(s, name, term)
         written = s.value
         if s.op != "=":
             written = n.Binary(s.target, s.op[:-1], s.value, type=s.target.type)
@@ -403,15 +400,13 @@ class Flow:
             return Proven(s)
         return Proven(s, "holds", pieces=pieces)
 
-    def accumulates(self, s: n.Assign, name: str) -> bool:
-        """Whether the statement adds a row's term to a variable declared outside the loop."""
+    def added_by_row(self, s: n.Assign, name: str) -> n.Expr | None:
+        """A row's term that is added to a variable declared outside the loop, if it is one."""
         value = added(s) if name in self.place.adding else None
         known = self.env.get(name, UNSET).kind in ("unset", "free", "sum")
-        return value is not None and name not in names_in(value) and known
+        return value if known and name not in names_in(value) else None
 
-    def accumulate(self, s: n.Assign, name: str) -> Proven:
-        value = added(s)
-        assert value is not None
+    def accumulate(self, s: n.Assign, name: str, value: n.Expr) -> Proven:
         dep = self.accumulated(s, name, value)
         if dep.kind == "coupled":
             self.env[name] = dep
@@ -803,9 +798,8 @@ def _parameter(d: n.Decl, growing: Dropped | None, rows: Rows) -> Dep:
 def _check_read(proven: Sequence[Proven]) -> None:
     """Refuse a variable that adds up rows and does not reach the target."""
     found = [p for x in proven for p in x.all]
-    reach = set().union(*(p.held for p in found if p.kind == "rows"))
-    while more := set().union(*(p.held for p in found if p.sets & reach)) - reach:
-        reach |= more
+    read = set().union(*(p.held for p in found if p.kind == "rows"))
+    reach = sources(((name, p.held) for p in found for name in p.sets), read)
     for p in found:
         for name in p.sets - reach if p.kind == "adds" else ():
             declared = (x.statement for x in found if isinstance(x.statement, n.Decl))
@@ -824,8 +818,7 @@ def _new_coupling(
     for name, dep in before.items():
         now = after.get(name, dep)
         if now.kind == "coupled" and not now.stale and dep.kind != "coupled":
-            writes = n.find_all(body, n.Assign)
-            lines = [s.line for s in writes if name in {v.name for v in target_vars(s.target)}]
+            lines = [s.line for s in n.find_all(body, n.Assign) if name in assigned_names(s)]
             return WeaveError(lines[0] if lines else 0, now.why, advice=now.advice)
     return None
 
