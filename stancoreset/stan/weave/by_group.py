@@ -17,6 +17,7 @@ from stancoreset.stan.syntax import (
     bare,
     body_of,
     declarations,
+    indexed_name,
     names_in,
     single,
     with_blocks,
@@ -64,7 +65,8 @@ class _Groups(Rewriter):
         own = self.declared.get(name)
         if own is None or own.value is not None or self.written[name] != 1:
             return None
-        if not (isinstance(pointer, n.Index) and text(pointer) == self.group(pointer, s.name)):
+        numbers = indexed_name(pointer)
+        if numbers not in self.pointers or text(pointer) != f"{numbers}[{s.name}]":
             return None
         group = n.integer(self.names.fresh("j"))
 
@@ -81,17 +83,12 @@ class _Groups(Rewriter):
         put = replace(x, target=n.entry(top, group), value=value)
         return n.loop(group.name, size, put, line=x.line)
 
-    def group(self, pointer: n.Index, row: str) -> str:
-        """``g[n]`` of the pointer's container, where that is of data; or empty."""
-        known = isinstance(pointer.base, n.Var) and pointer.base.name in self.pointers
-        return text(n.entry(pointer.base, n.integer(row))) if known else ""
-
     def as_long(self, e: n.Index, group: str, size: str) -> bool:
         """Whether what a group picks from has an entry for each group."""
         picked = [k for k, i in enumerate(e.indices) if group in names_in(i)]
         if not picked:
             return True
-        d = self.declared.get(e.base.name) if isinstance(e.base, n.Var) else None
+        d = self.declared.get(indexed_name(e))
         return d is not None and all(
             k < len(d.size.dims)
             and text(single(e.indices[k]) or n.ZERO) == group

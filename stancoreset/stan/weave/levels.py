@@ -6,7 +6,7 @@ parameter for each row, as much as ``vector[N] r`` has.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from stancoreset.stan.syntax import bare, declarations, indexed_name, single
 from stancoreset.stan.syntax import nodes as n
@@ -29,13 +29,8 @@ def levels(program: n.Program, rows: Collection[str]) -> dict[str, str]:
         dims = sizes.get(indexed_name(e), ())
         for index, size in zip(e.indices, map(bare, dims), strict=False):
             if isinstance(size, n.Var) and size.name in counts:
-                found |= dict.fromkeys(_picking(index, rows), size.name)
+                inner = single(index)  # J or J[n]
+                base = inner.base if isinstance(inner, n.Index) else inner
+                if isinstance(base, n.Var) and base.name in rows and base.type == n.INTS:
+                    found[base.name] = size.name
     return found
-
-
-def _picking(index: n.Indexing, rows: Collection[str]) -> Iterator[str]:
-    """The row data of an index ``J`` or ``J[n]``."""
-    inner = single(index)
-    base = inner.base if isinstance(inner, n.Index) else inner
-    if isinstance(base, n.Var) and base.name in rows and base.type == n.INTS:
-        yield base.name

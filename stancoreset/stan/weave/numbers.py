@@ -106,10 +106,8 @@ class _Carry(Rewriter):
         """A loop over rows with data in place of numbers; None for all else."""
         if isinstance(s, n.Tilde | n.TargetAdd | n.Assign):
             s = self.of_one_row(s)
-        size = self.size(s) if isinstance(s, n.For) else ""
-        if not size:
+        if not (isinstance(s, n.For) and (size := self.size(s))):
             return None
-        assert isinstance(s, n.For)
         whole = over_all(s, size)
         row = _Row(self, n.integer(s.name), size)
         return replace(whole, body=rewritten(whole.body, row.change))

@@ -26,7 +26,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from stancoreset.errors import StancoresetError
-from stancoreset.stan.syntax import Names, bare, body_of, declarations, names_in, parse, printer
+from stancoreset.stan.syntax import (
+    Names,
+    bare,
+    body_of,
+    counted_to,
+    declarations,
+    name_of,
+    names_in,
+    parse,
+    printer,
+)
 from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import closed_form
@@ -100,7 +110,7 @@ def with_whole_loops(code: str, obs: str) -> str:
                         yes=n.transform(yes, lifted((*around, condition))),
                         no=no and n.transform(no, lifted((*around, other))),
                     )
-                case n.For() if _is_over(node, obs):
+                case n.For() if counted_to(node) == obs:
                     return of_all_rows(node, around)
             return None
 
@@ -130,11 +140,6 @@ def with_whole_loops(code: str, obs: str) -> str:
             generated_quantities=quantities.body,
         )
     )
-
-
-def _is_over(s: n.For, obs: str) -> bool:
-    upper = bare(s.upper)
-    return text(bare(s.lower)) == "1" and isinstance(upper, n.Var) and upper.name == obs
 
 
 @dataclass
@@ -264,19 +269,15 @@ class _Loop:
     def branches(self, s: n.If, place: Place) -> list[n.Stmt]:
         need(self.is_known(s.condition))
         found: list[n.Stmt] = []
-        rows: list[n.Block | None] = []
-        for branch in (s.yes, s.no):
-            if branch is None:
-                rows.append(None)
-                continue
-            write = partial(self.whole, body_of(branch))
-            new, mine = self.by_row.of_branch(place, write)
+        rows: list[n.Block] = []
+        for branch in filter(None, (s.yes, s.no)):
+            new, mine = self.by_row.of_branch(place, partial(self.whole, body_of(branch)))
             found += new
             rows.append(n.Block(tuple(mine)))
-        yes, no = rows
-        if any(branch is not None and branch.body for branch in rows):
-            no = no if no is None or no.body else None
-            self.by_row.body.append(replace(s, yes=yes or n.Block(()), no=no))
+        yes, *no = rows
+        if any(branch.body for branch in rows):
+            other = no[0] if no and no[0].body else None
+            self.by_row.body.append(replace(s, yes=yes, no=other))
         return found
 
     def inner_loop(self, s: n.For, place: Place) -> list[n.Stmt]:
@@ -349,8 +350,7 @@ class _Loop:
         return record(e, place, stem, base)
 
     def is_row(self, e: n.Expr) -> bool:
-        e = bare(e)
-        return isinstance(e, n.Var) and e.name == self.loop.name
+        return name_of(bare(e)) == self.loop.name
 
     def has_rows(self, name: str) -> bool:
         """Whether a container outside the loop has an entry for each row."""
@@ -371,8 +371,7 @@ class _Loop:
             case n.Call(name="dot_product", args=(a, b)):
                 return self.product(a, b, place)
             case n.Call(name="log_sum_exp", args=(a, b)):
-                pair = self.entry(a, place), self.entry(b, place)
-                whole = (self.repeated(x, place) for x in pair)
+                whole = (self.repeated(self.entry(x, place), place) for x in (a, b))
                 return n.call("log_sum_exp", *whole, kind=n.VECTOR)
             case n.Call(name="log_mix", args=(p, a, b)) if self.is_shared(p):
                 logs = n.call("log", p), n.call("log1m", p)
@@ -419,14 +418,12 @@ class _Loop:
 
     def element(self, e: n.Index, place: Place) -> n.Expr:
         """``b[g[i]]`` → ``b[g]``, of a container outside the loop that it does not change."""
-        base, indices = e.base, e.indices
-        if not isinstance(base, n.Var) or base.name in self.own or base.type.rank != 1:
-            raise DoesNotApplyError
-        if len(indices) != 1 or not isinstance(indices[0], n.Single):
-            raise DoesNotApplyError
-        index = indices[0].index
-        need(index.type == n.INT and self.is_known(index))
-        return as_vector(self.of_rows(base, index, place))
+        match e:
+            case n.Index(base=n.Var() as base, indices=(n.Single(index),)):
+                need(base.name not in self.own and base.type.rank == 1)
+                need(index.type == n.INT and self.is_known(index))
+                return as_vector(self.of_rows(base, index, place))
+        raise DoesNotApplyError
 
     def of_rows(self, base: n.Var, index: n.Expr, place: Place) -> n.Expr:
         """The elements of a container, whose numbers data determine, of all rows of a place."""
