@@ -33,6 +33,7 @@ from stancoreset.stan.weave.domain import (
 from stancoreset.stan.weave.library import (
     BINARY,
     BLOCKS,
+    DENSITIES,
     FILLED,
     REDUCTIONS,
     THREADED,
@@ -445,9 +446,7 @@ class Rows:
             return self.user(e, deps)
         deps = [self.as_value(d, a) if d.number else d for d, a in zip(deps, e.args, strict=True)]
         name, kind = suffix(e.name)
-        if kind in ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf") or name.startswith(
-            _LAPLACE
-        ):
+        if kind in DENSITIES or name.startswith(_LAPLACE):
             return self.density(name, e.args, deps)
         whole = self.sizes(e, deps)
         if whole is not None:

@@ -37,18 +37,14 @@ from stancoreset.stan.syntax import expression as text
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.draft import Draft
 from stancoreset.stan.weave.integers import plain_sum
-from stancoreset.stan.weave.library import THREADED, normalised_name, suffix
+from stancoreset.stan.weave.library import DENSITIES, THREADED, normalised_name, suffix
 from stancoreset.stan.weave.sampling import density_call
 
 _Call = n.Call | n.VoidCall
-_DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
 
 
 def without_partial_sums(draft: Draft) -> Draft:
-    """The statements of partial sums stand in place of calls of ``reduce_sum``.
-
-    A call stays where its function returns from more than one place.
-    """
+    """Partial sums stand for ``reduce_sum``, unless its function returns from several places."""
     return draft.of(_written_out(draft.program, lambda call: call.name in THREADED))
 
 
@@ -97,7 +93,7 @@ def _written_out(
     program: n.Program, wanted: Callable[[_Call], bool], *, in_loops: bool = True
 ) -> n.Program:
     blocks = (program.transformed_parameters, program.model)
-    if not any(wanted(x) for block in blocks for x in n.find_all(block, n.Call, n.VoidCall)):
+    if not any(map(wanted, n.find_all((*blocks[0], *blocks[1]), n.Call, n.VoidCall))):
         return program
     # The target may be incremented in the model block alone, but for functions that do so.
     inline = _Inline(program, lambda call: wanted(call) and call.name[-3:] != "_lp", in_loops)
@@ -112,14 +108,14 @@ def _written_out(
 
 def _of_containers(f: n.FunDef) -> bool:
     """Whether a function is the density of a container, computed by hand."""
-    return suffix(f.name)[1] in _DENSITIES and f.parameters[0].type.rank > 0
+    return suffix(f.name)[1] in DENSITIES and f.parameters[0].type.rank > 0
 
 
 def _adds(body: n.Stmt) -> bool:
     """Whether a function increments the target, or computes with log densities."""
     return any(
         isinstance(x, n.Increment)
-        or (isinstance(x, _Call) and (suffix(x.name)[1] in _DENSITIES or x.name.endswith("_lp")))
+        or (isinstance(x, _Call) and (suffix(x.name)[1] in DENSITIES or x.name.endswith("_lp")))
         for x in n.walk(body)
     )
 
@@ -180,7 +176,7 @@ class _Inline:
             first, rows, _, *shared = call.args
             assert isinstance(first, n.Var)
             given, name = (rows, n.ONE, self.length(rows), *shared), first.name
-        function = self.function(name, [a.type for a in given])
+        function = called(normalised_name(name), [a.type for a in given], self.functions)
         if function is None or not isinstance(function.body, n.Block):
             return None
         body = function.body.body
@@ -209,10 +205,6 @@ class _Inline:
         value = inner[-1].value if returns and isinstance(inner[-1], n.Return) else None
         kept = inner[:-1] if returns else inner
         return tuple(map(self.numbered, kept)), value
-
-    def function(self, name: str, types: Sequence[n.Type]) -> n.FunDef | None:
-        """The function of this name for arguments of these types; None if that is not clear."""
-        return called(normalised_name(name), types, self.functions)
 
     def length(self, rows: n.Expr) -> n.Expr:
         """The number of rows: the declared one where `rows` is a variable."""
@@ -260,14 +252,11 @@ class _Inline:
 
     def numbered(self, s: n.Stmt) -> n.Stmt:
         """`s` with numbers of its own: a function may be called twice."""
-        own = replace(s, number=next(self.numbers))
 
-        def change(node: n.Node) -> n.Node | None:
-            if isinstance(node, n.Statement) and node is not own:
-                return self.numbered(node)
-            return None
+        def below(x: n.Node) -> n.Node:
+            return self.numbered(x) if isinstance(x, n.Statement) else x
 
-        return n.transform(own, change)  # type: ignore[no-any-return]
+        return n.with_children(replace(s, number=next(self.numbers)), below)
 
 
 def _aliases(body: Sequence[n.Stmt]) -> dict[str, n.Expr]:

@@ -62,13 +62,10 @@ _DISCRETE_RANKED = (
 
 @dataclass(frozen=True)
 class GLM:
-    """A fused regression density: its base density and the order of its arguments.
-
-    `args` names the arguments after the outcome; ``x``, ``alpha``, ``beta`` form the linear
-    predictor ``alpha + x * beta``; the others are passed on to `base`.
-    """
+    """A fused regression density: its base density and the order of its arguments."""
 
     base: str
+    # After the outcome: those of the linear predictor, ``alpha + x * beta``, and of `base`.
     args: tuple[str, ...]
     matrix_beta: bool = False
 
@@ -98,7 +95,9 @@ class Density:
         return 0 if self.ranks is None else self.ranks[position]
 
 
-_SUFFIXES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf", "_log")
+#: How the names of log densities and distribution functions end.
+DENSITIES = ("_lpdf", "_lpmf", "_lupdf", "_lupmf", "_lcdf", "_lccdf")
+_SUFFIXES = (*DENSITIES, "_log")
 
 
 def suffix(name: str) -> tuple[str, str]:
