@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import or_
-from typing import cast
 
 from stancoreset.stan.syntax import (
     Names,
@@ -119,33 +118,24 @@ _Factor = tuple[n.Expr, bool]
 
 @dataclass(frozen=True)
 class _Chain:
-    """A variable with its indices, of which `picks` are those of rows and loops.
-
-    Of these an array of indices is the last, if there are `many`. `shape` are the sizes of the
-    dimensions without an index.
-    """
+    """A variable with its indices."""
 
     name: str
     part: tuple[str, ...]
-    picks: tuple[_Pick, ...]
-    shape: tuple[n.Expr, ...]
-    many: bool
+    picks: tuple[_Pick, ...]  # the indices of rows and loops
+    shape: tuple[n.Expr, ...]  # sizes of the dimensions without an index
+    many: bool  # whether the last of `picks` is an array of indices
 
 
 @dataclass(frozen=True)
 class _Place:
-    """The place of an expression.
+    """The place of an expression."""
 
-    Around it are variables `outer` of loops, and it is `certain` that it is computed if the sizes
-    `ends` are not zero. Variables that are `changing` have other values there than at the end. In a
-    function that bends its argument it is `bent`.
-    """
-
-    outer: frozenset[str]
-    changing: frozenset[str]
-    certain: bool = True
+    outer: frozenset[str]  # variables of the loops around it
+    changing: frozenset[str]  # variables with other values there than at the end
+    certain: bool = True  # whether it is computed for sure, if the sizes `ends` are not zero
     ends: frozenset[str] = frozenset()
-    bent: bool = False
+    bent: bool = False  # whether it is in a function that bends its argument
 
     def within(self, *names: str, certain: bool = False, end: str = "") -> _Place:
         """A place in a loop with these variables, or in a condition."""
@@ -195,7 +185,7 @@ class Lifting:
 
     def _inside(self, e: n.Expr, place: _Place) -> n.Expr:
         """An expression with the products in it lifted."""
-        return cast("n.Expr", n.transform(e, lambda node: self._replaced(node, place)))
+        return n.transform(e, lambda node: self._replaced(node, place))
 
     def _replaced(self, node: n.Node, place: _Place) -> n.Expr | None:
         """Lift a product or an argument into a variable; None for any other expression."""
@@ -255,10 +245,7 @@ class Lifting:
     def _lifted(
         self, factors: list[_Factor], chain: _Chain, place: _Place, why: list[str]
     ) -> tuple[set[int], n.Expr]:
-        """Which factors become a variable in the place of a chain, and what reads it.
-
-        No factors if they do not; the reason is then added to `why`.
-        """
+        """Which factors become a variable in a chain's place, and what reads it; or `why` none."""
         index = {text(bare(e)): self._index(i) for i, (e, _) in enumerate(chain.picks)}
         many = text(bare(chain.picks[-1][0])) if chain.many else ""
         parts: dict[int, n.Expr] = {}
@@ -328,7 +315,8 @@ class Lifting:
             why.append(self.refused[key])
             return None
         if key not in self.found:
-            stem = "_".join(dict.fromkeys(x for x in _in_order(element) if x in self.front))
+            used = (v.name for v in n.find_all(element, n.Var) if v.name in self.front)
+            stem = "_".join(dict.fromkeys(used))
             decl = n.Decl(self.names.fresh(stem), declared)
             loops = tuple((self._index(i), size) for i, size in enumerate(sizes))
             self.found[key] = Lift(decl, element, loops, chain.name, chain.part, key)
@@ -561,27 +549,22 @@ def _times(left: n.Expr, right: n.Expr, *, over: bool) -> n.Expr:
 
 def _is_linear(e: n.Node, name: str) -> bool:
     """Whether a value is linear in a variable that it is computed from, or has an additive part."""
-    inside = name in _in_order(e)
     match e:
         case n.Var() | n.Index():
-            return inside
+            return name in names_in(e)
         case n.Paren(arg=arg) | n.Unary(arg=arg) | n.Transpose(arg=arg):
             return _is_linear(arg, name)
         case n.Call(name="to_vector" | "to_row_vector", args=(arg,)):
             return _is_linear(arg, name)
         case n.Binary(op="+" | "-", left=left, right=right):
-            parts = [x for x in (left, right) if name in _in_order(x)]
+            parts = [x for x in (left, right) if name in names_in(x)]
             return bool(parts) and all(_is_linear(x, name) for x in parts)
         case n.Binary(op="*" | ".*", left=left, right=right):
-            both = name in _in_order(left) and name in _in_order(right)
+            both = name in names_in(left) & names_in(right)
             return not both and (_is_linear(left, name) or _is_linear(right, name))
         case n.Binary(op="/" | "./", left=left, right=right):
-            return name not in _in_order(right) and _is_linear(left, name)
+            return name not in names_in(right) and _is_linear(left, name)
     return False
-
-
-def _in_order(e: n.Node) -> Iterator[str]:
-    return (x.name for x in n.find_all(e, n.Var))
 
 
 def _with_indices(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
@@ -591,14 +574,11 @@ def _with_indices(e: n.Expr, index: Mapping[str, str]) -> n.Expr:
         name = index.get(text(bare(x.index))) if isinstance(x, n.Single) else None
         return n.Single(n.integer(name)) if name else None
 
-    return cast("n.Expr", n.transform(e, change))
+    return n.transform(e, change)
 
 
 def _entry(e: n.Expr, many: str) -> n.Expr | None:
-    """One entry of a vector that is computed entry by entry from those at indices `many`.
-
-    The entry keeps the indices; None if the vector is computed in another way.
-    """
+    """The entry of a vector that is computed from those at indices `many`, which stay; or None."""
 
     def leaf(e: n.Expr) -> n.Expr | None:
         at_many = many in {text(bare(x.index)) for x in n.find_all(e, n.Single)}
