@@ -14,31 +14,21 @@ _RESERVED = (
 
 
 class Names:
-    """Names in use, and the two names every woven program needs.
-
-    Every variable and function that the program declares anywhere is taken.
-    """
+    """Names in use, of all that a program declares, and the two that every woven program needs."""
 
     def __init__(self, program: n.Program) -> None:
-        self.used = set(_RESERVED.split())
         kept = (
             *program.functions, *program.data, *program.transformed_data, *program.parameters,
             *program.transformed_parameters, *program.model,
         )  # fmt: skip
-        for block in kept:
-            for node in n.walk(block):
-                name = getattr(node, "name", None)
-                if isinstance(name, str):
-                    self.used.add(name)
+        found = (getattr(node, "name", None) for node in n.walk(kept))
+        self.used = {*_RESERVED.split(), *(name for name in found if isinstance(name, str))}
         self.weights = self._first("weights", "row_weights", "obs_weights")
         self.log_lik = self._first("log_lik", "row_log_lik", "obs_log_lik")
 
     def _first(self, *candidates: str) -> str:
-        for name in candidates:
-            if name not in self.used:
-                self.used.add(name)
-                return name
-        return self.fresh(candidates[0])
+        free = (name for name in candidates if name not in self.used)
+        return self.fresh(next(free, candidates[0]))
 
     def fresh(self, stem: str) -> str:
         """`stem`, or `stem` with a number, not used anywhere in the program."""

@@ -275,5 +275,4 @@ def rewritten(s: n.Stmt, change: Callable[[n.Node], n.Node | None]) -> n.Stmt:
         new = n.transform(x, change)
         return x if new is x else replace(new, origin=x.as_written)
 
-    result: n.Stmt = n.transform(s, remember)
-    return result
+    return n.transform(s, remember)

@@ -21,8 +21,8 @@ def with_constants(tree: n.Program) -> n.Program | None:
     None if a truncated sampling statement is about several values at once.
     """
     functions = {f.name for f in tree.functions}
-    vectors = [s for s in _tildes(tree) if s.truncated and s.arg.type.rank]
-    if vectors:
+    tildes = n.find_all((*tree.functions, *tree.model), n.Tilde)
+    if any(s.truncated and s.arg.type.rank for s in tildes):
         return None
 
     def change(node: n.Node) -> n.Node | None:
@@ -41,8 +41,3 @@ def with_constants(tree: n.Program) -> n.Program | None:
         model=changed(tree.model),
         generated_quantities=(),
     )
-
-
-def _tildes(tree: n.Program) -> list[n.Tilde]:
-    parts = (*tree.functions, *tree.model)
-    return [*n.find_all(parts, n.Tilde)]

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import reduce
 from typing import Literal
 
 from stancoreset.stan.weave.advice import IN_A_LOOP
@@ -75,8 +76,8 @@ def rowwise(axis: int, stat: int = NONE) -> Dep:
     return Dep("rowwise", axis=axis, stat=stat)
 
 
-def row(loop: str, stat: int = NONE) -> Dep:
-    return Dep("row", loop=loop, stat=stat)
+def row(loop: str) -> Dep:
+    return Dep("row", loop=loop)
 
 
 def coupled(why: str, advice: str = IN_A_LOOP) -> Dep:
@@ -89,17 +90,11 @@ def join(*deps: Dep) -> Dep:
     Right for any pure function of its arguments, except that vectorised arguments need
     rules of their own: rowwise values only join with themselves, as branches do.
     """
-    result = UNSET
-    for dep in deps:
-        result = _join(result, dep)
-    return result
+    return reduce(_join, deps, UNSET)
 
 
 def _join(a: Dep, b: Dep) -> Dep:
-    if a.kind == "count":
-        a = FREE.with_stat(BY_COUNT)
-    if b.kind == "count":
-        b = FREE.with_stat(BY_COUNT)
+    a, b = (FREE.with_stat(BY_COUNT) if dep.kind == "count" else dep for dep in (a, b))
     for one, other in ((a, b), (b, a)):
         if one.kind == "coupled":
             return replace(one, stale=False)

@@ -209,15 +209,14 @@ def is_plain(e: n.Expr, rows: Rows) -> bool:
     """Whether the row of `e` costs no more than an index: no vectorised work is lost."""
     e = bare(e)
     match e:
-        case n.Var():
+        case n.Var() | n.Index(base=n.Var()):
             return True
-        case n.Index(base=n.Var()):
-            return True
-        case n.Transpose(arg=arg):
-            return isinstance(bare(arg), n.Var)
         case n.Call(name=name) if name in FILLED:
             return True
-        case n.Call(name="to_vector" | "to_array_1d" | "to_row_vector", args=(arg,)):
+        case (
+            n.Transpose(arg=arg)
+            | n.Call(name="to_vector" | "to_array_1d" | "to_row_vector", args=(arg,))
+        ):
             return isinstance(bare(arg), n.Var)
     return rows.of(e).kind == "free"
 
@@ -282,8 +281,7 @@ def cut(e: n.Expr, i: n.Expr, rows: Rows) -> n.Expr:
             return None
         return n.Index(x, (*([n.All()] * dep.axis), n.Between(i, i)), type=x.type)
 
-    one: n.Expr = n.transform(e, change)
-    return one
+    return n.transform(e, change)
 
 
 # ---- all entries at once ---------------------------------------------------------------------

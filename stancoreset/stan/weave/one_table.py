@@ -142,14 +142,11 @@ class _Joined:
         out = []
         for d in declarations:
             if d.name in columns:
-                out.append(self.column(columns[d.name], d))
+                out.append(n.Decl(columns[d.name].name, self.long(d.size), line=d.line))
             elif d.name not in self.counts:
                 bounds = names_in(d.constraint) & gone
                 out.append(replace(d, constraint=n.Constraint()) if bounds else d)
         return (*table, *out)
-
-    def column(self, c: Column, d: n.Decl) -> n.Decl:
-        return n.Decl(c.name, self.long(d.size), line=d.line)
 
     def long(self, size: n.SizedType) -> n.SizedType:
         return substituted(size, dict.fromkeys(self.counts, self.obs))  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from stancoreset.errors import WeaveError
 from stancoreset.stan.syntax import bare, increments, names_in
@@ -28,11 +29,7 @@ class Dropped:
     body: n.Stmt | None = None  # the branch
 
     def check(self, computed: Collection[str]) -> n.If:
-        """The statement that rejects data which choose the branch.
-
-        `computed` are the transformed data, which the author may set to take another branch.
-        """
-        condition, *others = self.conditions
+        """What rejects data that choose the branch; `computed` are the transformed data."""
         outer = [text(c) for c in self.conditions[:-1] if not isinstance(c, n.Unary)]
         by = "; ".join([*outer[-2:], text(self.conditions[-1])])  # the innermost ones
         line = f"line {self.error.line}: " if self.error.line else ""
@@ -41,23 +38,18 @@ class Dropped:
         if isinstance(last, n.Var) and last.name in computed:
             why += f" (set {last.name} to 0 in transformed data to take another branch)"
         message = " ".join(why.replace('"', "'").split())
-        for other in others:
-            condition = n.Binary(condition, "&&", other, type=n.INT)
+        all_of_them = reduce(lambda a, b: n.Binary(a, "&&", b, type=n.INT), self.conditions)
         reject = n.Message("reject", (f'"{message}"',))
-        return n.If(condition, n.Block((reject,)))
+        return n.If(all_of_them, n.Block((reject,)))
 
 
 def negated(condition: n.Expr) -> n.Expr:
     """Whether `condition` does not hold."""
     inner = bare(condition)
-    if isinstance(inner, n.Binary) and inner.op in _OPPOSITE and _of_integers(inner):
-        return replace(inner, op=_OPPOSITE[inner.op])
+    match inner:  # of integers: for nan neither a comparison nor its opposite holds
+        case n.Binary(n.Expression(type=n.INT), op, n.Expression(type=n.INT)) if op in _OPPOSITE:
+            return replace(inner, op=_OPPOSITE[op])
     return n.Unary("!", inner, type=n.INT)
-
-
-def _of_integers(e: n.Binary) -> bool:
-    """Whether no number can be nan, for which neither a comparison nor its opposite holds."""
-    return e.left.type == e.right.type == n.INT
 
 
 def by_switch(d: n.Decl, counts: Iterable[str]) -> n.Expr | None:

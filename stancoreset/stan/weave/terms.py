@@ -41,18 +41,15 @@ class Term:
 
 @dataclass(eq=False)
 class Terms:
-    """Weights sums over rows.
-
-    `functions` are the user's, `declared` the local variables that are computed before the loop
-    over rows of the statement at hand, and `constants` vectors of data alone, by their text.
-    """
+    """Weights sums over rows."""
 
     rows: Rows
-    functions: Container[str]
+    functions: Container[str]  # the user's
     statistics: Statistics
     names: Names
+    # Local variables that are computed before the loop over rows of the statement at hand.
     declared: Statements = field(default_factory=list)
-    constants: dict[str, n.Decl] = field(default_factory=dict)
+    constants: dict[str, n.Decl] = field(default_factory=dict)  # vectors of data alone, by text
 
     def __post_init__(self) -> None:
         self.hoist = self.statistics.hoist
@@ -235,14 +232,10 @@ class Terms:
         linear: n.Expr = n.Binary(x, "*", beta, type=n.VECTOR)
         if "alpha" in role:
             linear = n.Binary(role["alpha"], "+", linear, type=n.VECTOR)
-        predictor = self.local(linear, "eta" if glm.base != "normal" else "mu")
-        args = [role["y"]]
-        if "trials" in role:
-            args.append(role["trials"])
-        args.append(predictor)
-        args += [role[k] for k in ("sigma", "phi", "cuts") if k in role]
-        parts = self.parts(glm.base, tuple(args))
-        if parts:
+        role["predictor"] = self.local(linear, "eta" if glm.base != "normal" else "mu")
+        order = ("y", "trials", "predictor", "sigma", "phi", "cuts")
+        args = tuple(role[k] for k in order if k in role)
+        if parts := self.parts(glm.base, args):
             return Term(why, parts)
         name = glm.base + ("_lpdf" if glm.base == "normal" else "_lpmf")
         return Term(why, row=lambda i: n.call(name, *(self.at(a, i) for a in args)))
