@@ -12,8 +12,6 @@ from stancoreset.stan.syntax import StanProgram, names_in, printer
 from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weighted import WeightedProgram
 
-__all__ = ["parameter_as_data", "weights_as_parameters"]
-
 
 def weights_as_parameters(weighted: WeightedProgram) -> str | None:
     """The density's program with its weights as last parameters, which are any real numbers.
