@@ -205,10 +205,7 @@ def add_control(
 
 
 def _generated(weighted: WeightedProgram, asked: str) -> str:
-    """Generated quantities: the rows' log likelihoods if data `asked` for them.
-
-    What the log likelihood is computed from becomes local, and loses its constraints with it.
-    """
+    """Generated quantities: log likelihoods if data `asked` for them, from unconstrained locals."""
     name, body = weighted.log_lik, []
     log_lik: n.Decl | None = None
     for s in needed(weighted.program.tree.generated_quantities, {name}):

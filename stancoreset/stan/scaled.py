@@ -208,10 +208,7 @@ def _scaled(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) ->
 
 
 def _each(scaled: n.Expr, factor: n.Expr, parameters: Mapping[str, n.Decl]) -> Effects | None:
-    """The effects of ``s[k] * z[, k]``, ``s[k] * z[j, k]`` or ``s[k] * col(z, k)``, any k.
-
-    Rows in place of columns likewise.
-    """
+    """The effects of ``s[k] * z[, k]``, ``s[k] * z[j, k]`` or ``s[k] * col(z, k)``, or of rows."""
     match scaled:
         case n.Call(name="col", args=(whole, at)):
             scaled = n.Index(whole, (n.All(), n.Single(at)))

@@ -233,10 +233,7 @@ def own_mean(effects: Float, kind: NDArray[np.intp]) -> Amount | None:
 
 
 def is_free(decl: n.Decl) -> bool:
-    """Whether a parameter is a number or a vector whose elements may take any value.
-
-    Those that are ordered are the thresholds of ordinal outcomes.
-    """
+    """Whether a parameter is a number or a vector of any values, or of ordered thresholds."""
     return (
         decl.constraint.kind in ("none", "affine", "ordered")
         and not decl.size.array

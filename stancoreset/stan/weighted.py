@@ -170,7 +170,7 @@ class WeightedProgram:
         n_obs = self.n_obs(data)
         if np.any(np.asarray(data[self.weights]) != 1):
             return
-        sizes = set().union(*(names_in(d.size) for d in self.program.tree.parameters))
+        sizes = names_in(d.size for d in self.program.tree.parameters)
         for name, count in self.levels.items():
             if count not in sizes or n_obs <= few:
                 continue
@@ -202,10 +202,7 @@ class WeightedProgram:
         return tuple(words)
 
     def require_known_groups(self, data: Mapping[str, Any]) -> None:
-        """Refuse numbers of groups outside 1, …, J, unless the program looks at them first.
-
-        A DataError names the variable and the number; Stan's would name the number only.
-        """
+        """Refuse numbers of groups outside 1, …, J, unless the program looks at them first."""
         for name, count in self.levels.items():
             given, most = np.asarray(data[name]), int(data[count])
             if most < 1 <= len(given) and name not in self.looked_at:
@@ -321,10 +318,7 @@ class WeightedProgram:
         return {name: number + 1 for name, number in zip(names, numbers, strict=True)}
 
     def carried(self, written: Set[str]) -> tuple[str, ...]:
-        """Data that weaving has found once for each observation, such as those of the row before.
-
-        `written` are the variables of the user's own data blocks.
-        """
+        """Data that weaving has found for each observation, and the user has not `written`."""
         cell = {"i", "j", *self._tables} if self.counted else set()
         found = (name for name in self.rows if name in self.frozen - written)
         return () if self.table is not None else tuple(k for k in found if _of_cell(k) not in cell)

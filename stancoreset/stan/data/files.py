@@ -118,11 +118,7 @@ def _places(labels: Iterable[Any]) -> dict[str, list[tuple[int | None, Any]]]:
 
 
 def _table_columns(frame: pd.DataFrame) -> dict[str, Any]:
-    """A table as variables: indexed columns and columns of lists become matrices.
-
-    A variable that its columns do not make clear is the error that says so: a table may hold
-    more than the program reads.
-    """
+    """A table as variables; one that its columns do not make clear is the error that says so."""
     columns = _places(frame.columns)
     return {name: _variable(frame, name, places) for name, places in columns.items()}
 

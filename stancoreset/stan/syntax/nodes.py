@@ -205,10 +205,7 @@ Indexing = Single | All | From | To | Between
 
 @dataclass(frozen=True)
 class SizedType(Node):
-    """A declared type: ``array[array…] base[sizes…]``, sizes as expressions.
-
-    A tuple has its members in `items`.
-    """
+    """A declared type: ``array[array…] base[sizes…]``; a tuple has its members in `items`."""
 
     base: str
     array: tuple[Expr, ...] = ()

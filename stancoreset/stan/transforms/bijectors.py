@@ -27,15 +27,11 @@ def has_ilr_simplex(version: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Bijector:
-    """One constrained type: its unconstrained coordinates, and both directions.
+    """One constrained type: its unconstrained coordinates, and both directions."""
 
-    `free_shape` maps the shape of a value to that of its m unconstrained coordinates, `constrain`
-    maps (B, m) and a shape to (B, *shape), and `unconstrain` maps back.
-    """
-
-    free_shape: Callable[[Shape], Shape]
-    constrain: Callable[[Float, Shape], Float]
-    unconstrain: Callable[[Float], Float]
+    free_shape: Callable[[Shape], Shape]  # of a value's m unconstrained coordinates
+    constrain: Callable[[Float, Shape], Float]  # (B, m) and a value's shape → (B, *shape)
+    unconstrain: Callable[[Float], Float]  # and back
 
 
 # --- each number by itself, and Stan's order of numbers -----------------------------------
@@ -188,8 +184,7 @@ def _along(axis: int, simplex: Bijector) -> Bijector:
 
 def _lower_triangle(k: int, *, by_column: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions strictly below the diagonal, row by row or column by column."""
-    rows, cols = np.triu_indices(k, 1)[::-1] if by_column else np.tril_indices(k, -1)
-    return rows, cols
+    return np.triu_indices(k, 1)[::-1] if by_column else np.tril_indices(k, -1)
 
 
 def _corr_cholesky(u: Float, k: int, *, by_column: bool) -> Float:

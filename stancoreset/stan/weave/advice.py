@@ -38,10 +38,7 @@ GROUP_BY_GROUP = (
 
 
 def mixed_by_row(s: n.Stmt) -> str:
-    """Advice to write a `log_mix` of all rows as a mixture for each row.
-
-    Empty for other statements.
-    """
+    """Advice to write a `log_mix` of all rows as a mixture for each; empty for other statements."""
     call = bare(s.value) if isinstance(s, n.TargetAdd) else None
     if not isinstance(call, n.Call) or call.name not in ("log_mix", "log_sum_exp"):
         return ""

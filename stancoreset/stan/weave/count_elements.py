@@ -58,10 +58,7 @@ def with_counts_of_their_own(draft: Draft) -> Draft:
 
 
 def _with_lengths(program: n.Program, counts: set[str]) -> tuple[n.Program, dict[str, n.Expr]]:
-    """Each size of data that is computed from counts becomes an integer, the length of an array.
-
-    They are ``u[N[1] + 1]``, where the rows of a sparse design start.
-    """
+    """Sizes of data that counts compute, as ``u[N[1] + 1]``, become integers: lengths of arrays."""
     names, lengths = Names(program), dict[str, n.Expr]()
     data: list[n.Decl] = []
     for d in program.data:

@@ -34,14 +34,11 @@ def refuse(s: n.Stmt, why: str, advice: str = IN_A_LOOP) -> NoReturn:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Takes increments of the target apart into terms.
-
-    `functions` are the user's, and `count` is the data integer that counts observations.
-    """
+    """Takes increments of the target apart into terms."""
 
     rows: Rows
-    functions: Container[str]
-    count: n.Var
+    functions: Container[str]  # the user's
+    count: n.Var  # the data integer that counts observations
 
     def of(self, s: n.Increment) -> tuple[Piece, ...]:
         """The terms of an increment; refuses what is neither free of rows nor a sum over them."""

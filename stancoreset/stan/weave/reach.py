@@ -12,10 +12,7 @@ from stancoreset.stan.weave.switches import refuse_lost_outcomes
 
 
 def reach(draft: Draft) -> Draft:
-    """One slice: the statements that count, and the variables that have an entry for each row.
-
-    Data that cannot be cut to rows are refused where statements read them.
-    """
+    """The statements that ``log_lik`` needs, and data by row; refuses what cannot be cut."""
     by_rows = [*draft.program.data, *draft.frozen.values()]
     deps = {d.name: draft.deps[d.name] for d in by_rows}
     rows = {name: dep.axis for name, dep in deps.items() if dep.kind == "rowwise"}

@@ -167,10 +167,7 @@ class ByRow:
     def of_entries(
         self, s: n.For, place: Place, write: Callable[[Place], list[n.Stmt]]
     ) -> list[n.Stmt]:
-        """Statements about all passes of all rows of a loop whose passes do not meet.
-
-        A row is in the list as often as the loop passes.
-        """
+        """Statements about all passes of a loop that do not meet, as so many rows."""
         new, mine = self.of_branch(place, write)
         if mine:
             self.body.append(replace(s, body=n.Block(tuple(mine))))

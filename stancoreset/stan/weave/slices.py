@@ -60,10 +60,7 @@ def filtered(
 
 
 def _around(s: n.Stmt, inside: Callable[[Iterable[n.Stmt]], list[n.Stmt]]) -> list[n.Stmt] | None:
-    """A compound statement with its parts filtered by `inside`; empty if nothing is left.
-
-    None for a statement without parts.
-    """
+    """A compound statement filtered by `inside`, or nothing; None for a statement without parts."""
     match s:
         case n.If():
             yes, no = inside((s.yes,)), inside(() if s.no is None else (s.no,))

@@ -13,15 +13,12 @@ from stancoreset.stan.weave.library import BLOCKS, FILLED
 
 @dataclass(eq=False)
 class Statistics:
-    """Replaces statistics of rows in expressions by numbers frozen at the full data.
-
-    `count` is the data integer that counts observations, `numbers` are those frozen, by their text.
-    """
+    """Replaces statistics of rows in expressions by numbers frozen at the full data."""
 
     rows: Rows
-    count: n.Var
+    count: n.Var  # the data integer that counts observations
     names: Names
-    numbers: dict[str, n.Decl] = field(default_factory=dict)
+    numbers: dict[str, n.Decl] = field(default_factory=dict)  # those frozen, by their text
 
     def hoist(self, e: n.Expr, as_size: bool = True) -> n.Expr:
         """`e` with the statistics of the rows in it replaced by frozen numbers.

@@ -20,10 +20,7 @@ class _Part:
 
 
 def after_write(rows: Rows, loop: str, s: n.Assign, old: Dep, value: Dep) -> Dep:
-    """Dependence of a variable, `old` before, after an assignment to it, or to a part of it.
-
-    `loop` is the variable of the loop over observations around, or empty.
-    """
+    """A variable's dependence, `old` before, after an assignment in the loop over rows, if any."""
     target = s.target
     if isinstance(target, n.Var):
         return value
