@@ -17,12 +17,11 @@ a sum over rows and weight it. The first reading that they prove is taken.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
-from pathlib import Path
 from time import thread_time
 from typing import TypeAlias
 
@@ -158,14 +157,7 @@ STAGES: tuple[Chain, Search, Chain] = (
 )
 
 
-def weave(
-    program: str | n.Program,
-    obs: str | None = None,
-    *,
-    include_paths: Sequence[str | Path] = (),
-    filename: str = "model.stan",
-    seconds: float = 12.0,
-) -> Woven:
+def weave(program: str | n.Program, obs: str | None = None, *, seconds: float = 12.0) -> Woven:
     """Weight every observation's contribution to the log density of a Stan program.
 
     Parameters
@@ -177,10 +169,6 @@ def weave(
         Several (``"N_y1, N_y2"``) count blocks of rows that all are weighted, in one table. A
         variable of the data, as the outcome, means its entries; ``"cells"`` or ``"I × J"`` means
         the cells of a table, and ``"segments"`` the parts that a loop cuts an outcome into.
-    include_paths : sequence of path, optional
-        Folders in which ``#include`` looks.
-    filename : str, optional
-        Name used in Stan's messages.
     seconds : float, optional
         Processor time for which readings are tried.
 
@@ -207,7 +195,7 @@ def weave(
     [(4, 'prior'), (4, 'likelihood')]
     """
     if isinstance(program, str):
-        program = parse(program, include_paths=include_paths, filename=filename)
+        program = parse(program)
     draft = Draft(program, until=thread_time() + seconds)
     try:
         return _found(draft, obs)
