@@ -245,7 +245,7 @@ class Lifting:
     def _lifted(
         self, factors: list[_Factor], chain: _Chain, place: _Place, why: list[str]
     ) -> tuple[set[int], n.Expr]:
-        """Which factors become a variable in a chain's place, and what reads it; or `why` none."""
+        """Which factors become a variable in a chain's place, and what reads it, or no factors."""
         index = {text(bare(e)): self._index(i) for i, (e, _) in enumerate(chain.picks)}
         many = text(bare(chain.picks[-1][0])) if chain.many else ""
         parts: dict[int, n.Expr] = {}
