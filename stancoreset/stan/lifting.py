@@ -45,16 +45,14 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave import UNARY, DoesNotApplyError, entry_of
 
 # Functions of entries: finite at every number, and at every positive number.
-_FINITE = frozenset(
-    {
-        *("exp", "expm1", "inv_logit", "tanh", "square", "abs", "fabs", "sin", "cos", "atan"),
-        *("erf", "Phi", "Phi_approx", "log1p_exp", "to_vector", "to_row_vector"),
-    }
-)
-_FINITE_ABOVE_ZERO = frozenset({"sqrt", "log", "inv", "inv_sqrt", "inv_square"})
-_ABOVE_ZERO = frozenset(
-    {"exp", "square", "inv_logit", "Phi", "log1p_exp", "sqrt", "inv", "inv_sqrt", "inv_square"}
-)
+_FINITE = {
+    "exp", "expm1", "inv_logit", "tanh", "square", "abs", "fabs", "sin", "cos", "atan",
+    "erf", "Phi", "Phi_approx", "log1p_exp", "to_vector", "to_row_vector",
+}  # fmt: skip
+_FINITE_ABOVE_ZERO = {"sqrt", "log", "inv", "inv_sqrt", "inv_square"}
+_ABOVE_ZERO = {
+    "exp", "square", "inv_logit", "Phi", "log1p_exp", "sqrt", "inv", "inv_sqrt", "inv_square",
+}  # fmt: skip
 # Functions of whole containers, and the argument whose shape their value has.
 _SHAPED = {"diag_pre_multiply": 1, "diag_post_multiply": 0, "cumulative_sum": 0, "softmax": 0}
 _PRODUCTS = ("*", ".*", "/", "./")

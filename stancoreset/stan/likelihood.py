@@ -47,36 +47,28 @@ from stancoreset.stan.weave import filtered, needed, suffix
 from stancoreset.stan.weighted import WeightedProgram
 
 # Functions whose values are no free coordinates: a bounded range, or entries that are always zero.
-_CURVED = frozenset(
-    {
-        *("exp", "expm1", "pow", "sqrt", "square", "inv", "inv_sqrt", "inv_square", "abs", "fabs"),
-        *("inv_logit", "inv_cloglog", "Phi", "Phi_approx", "softmax", "log1p_exp"),
-        *("cholesky_decompose", "quad_form_diag", "diag_pre_multiply"),
-    }
-)
+_CURVED = {
+    "exp", "expm1", "pow", "sqrt", "square", "inv", "inv_sqrt", "inv_square", "abs", "fabs",
+    "inv_logit", "inv_cloglog", "Phi", "Phi_approx", "softmax", "log1p_exp",
+    "cholesky_decompose", "quad_form_diag", "diag_pre_multiply",
+}  # fmt: skip
 # Functions that are infinite or undefined somewhere, or everywhere.
-_WITH_POLES = frozenset(
-    {
-        *("negative_infinity", "positive_infinity", "not_a_number", "inv", "inv_square"),
-        *("log", "log1p", "log1m", "log2", "log10", "logit", "lgamma", "digamma", "inv_Phi"),
-    }
-)
+_WITH_POLES = {
+    "negative_infinity", "positive_infinity", "not_a_number", "inv", "inv_square",
+    "log", "log1p", "log1m", "log2", "log10", "logit", "lgamma", "digamma", "inv_Phi",
+}  # fmt: skip
 # Functions of a symmetric or triangular matrix, which is the first or the last argument.
-_FIRST_IS_COVARIANCE = frozenset(
-    {
-        *("cholesky_decompose", "inverse_spd", "log_determinant_spd", "eigenvalues_sym"),
-        *("eigenvectors_sym", "quad_form_sym", "mdivide_left_spd", "mdivide_left_tri_low"),
-    }
-)
-_LAST_IS_COVARIANCE = frozenset(
-    {
-        *("multi_normal", "multi_normal_prec", "multi_normal_cholesky", "mdivide_right_spd"),
-        *("multi_student_t", "multi_student_t_cholesky", "mdivide_right_tri_low"),
-        *("wishart", "wishart_cholesky", "inv_wishart", "inv_wishart_cholesky"),
-    }
-)
+_FIRST_IS_COVARIANCE = {
+    "cholesky_decompose", "inverse_spd", "log_determinant_spd", "eigenvalues_sym",
+    "eigenvectors_sym", "quad_form_sym", "mdivide_left_spd", "mdivide_left_tri_low",
+}  # fmt: skip
+_LAST_IS_COVARIANCE = {
+    "multi_normal", "multi_normal_prec", "multi_normal_cholesky", "mdivide_right_spd",
+    "multi_student_t", "multi_student_t_cholesky", "mdivide_right_tri_low",
+    "wishart", "wishart_cholesky", "inv_wishart", "inv_wishart_cholesky",
+}  # fmt: skip
 # Densities whose last argument has the sum one.
-_OF_SIMPLEX = frozenset({"categorical", "multinomial"})
+_OF_SIMPLEX = {"categorical", "multinomial"}
 _REALS = ("real", "vector", "row_vector", "matrix")
 
 
