@@ -129,15 +129,15 @@ def density(name: str) -> Density | None:
     >>> density("multi_normal").ranks
     (1, 1, 2)
     """
-    if name in GLMS:
-        return Density(name != "normal_id_glm", glm=GLMS[name])
-    if name in _UNIVARIATE.split():
-        return Density(False)
-    if name in _DISCRETE.split():
-        return Density(True)
-    if name in _RANKS:
-        return Density(name in _DISCRETE_RANKED.split(), _RANKS[name])
-    return None
+    return _TABLE.get(name)
+
+
+_TABLE: dict[str, Density] = {
+    **dict.fromkeys(_UNIVARIATE.split(), Density(False)),
+    **dict.fromkeys(_DISCRETE.split(), Density(True)),
+    **{k: Density(k in _DISCRETE_RANKED.split(), ranks) for k, ranks in _RANKS.items()},
+    **{k: Density(k != "normal_id_glm", glm=glm) for k, glm in GLMS.items()},
+}
 
 
 _UNARY = (
