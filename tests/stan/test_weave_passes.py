@@ -275,6 +275,14 @@ def test_a_pass_leaves_other_programs_alone(name):
     assert printed(read(name, before)) == printed(before)
 
 
+@pytest.mark.parametrize("function", ["to_int", "step"])
+def test_vectorise_leaves_loops_with_functions_that_vectors_do_not_have(function):
+    """Stan has `to_int` for numbers and arrays, and `step` for numbers."""
+    loop = f"for (n in 1 : N) {{ y[n] ~ normal(a * {function}(x[n]), 1); }}"
+    before = given("vectorise", f"{ROWS}model {{ {loop} }}")
+    assert loop in printed(read("vectorise", before))
+
+
 CENTRED = """
 data { int N; int K; vector[N] x; vector[N] y; vector[K] z; }
 transformed data { real m = mean(x); vector[N] c = x - m; real k = sum(z); vector[N] d = 2 * x; }

@@ -149,6 +149,8 @@ _UNARY = (
 )
 #: Functions of one container that act on each entry.
 UNARY = frozenset(_UNARY.split())
+#: Those that Stan has for vectors, too; some it has for numbers or arrays alone.
+OF_VECTORS = UNARY - {"step", "to_int", "minus_abs"}
 
 _BINARY = (
     "atan2 bessel_first_kind bessel_second_kind beta binary_log_loss choose falling_factorial "

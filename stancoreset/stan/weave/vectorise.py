@@ -30,7 +30,7 @@ from stancoreset.stan.weave.domain import coupled, rowwise
 from stancoreset.stan.weave.draft import DoesNotApplyError, Draft, need
 from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
 from stancoreset.stan.weave.expressions import Rows
-from stancoreset.stan.weave.library import UNARY, density, suffix
+from stancoreset.stan.weave.library import OF_VECTORS, density, suffix
 
 _VECTORS = (n.Type("vector", 1), n.Type("row_vector", 1), n.MATRIX)
 
@@ -197,7 +197,7 @@ class _Lift:
                 return self.product(a, b)
             case n.Call(name="pow", args=(a, b)):
                 return n.Binary(self.entry(a), ".^", self.entry(b), type=n.VECTOR)
-            case n.Call(name=name, args=(arg,), user=False) if name in UNARY and name != "step":
+            case n.Call(name=name, args=(arg,), user=False) if name in OF_VECTORS:
                 return n.call(name, self.entry(arg), kind=n.VECTOR)
             case n.Index():
                 return self.lookup(unchained(e))

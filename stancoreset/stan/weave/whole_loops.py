@@ -42,13 +42,12 @@ from stancoreset.stan.syntax import nodes as n
 from stancoreset.stan.weave.closed import closed_form
 from stancoreset.stan.weave.draft import DoesNotApplyError, need
 from stancoreset.stan.weave.elements import DOTTED, as_vector, by_entry, upright
-from stancoreset.stan.weave.library import UNARY, suffix
+from stancoreset.stan.weave.library import OF_VECTORS, suffix
 from stancoreset.stan.weave.row_places import ByRow, Passes, Place
 from stancoreset.stan.weave.slice_loops import with_slices_in_loops
 
 # Functions of two arguments in closed forms of densities.
 _PAIRS = frozenset(("lbeta", "lchoose", "lmultiply"))
-_ELEMENTWISE = UNARY - {"step", "to_int", "minus_abs"}
 _SCALARS = (n.REAL, n.INT)
 
 
@@ -384,7 +383,7 @@ class _Loop:
             case n.Call(name=name, args=(a, b)) if name in _PAIRS:
                 pair = self.entry(a, place), self.entry(b, place)
                 return n.call(name, *pair, kind=n.VECTOR)
-            case n.Call(name=name, args=(arg,)) if name in _ELEMENTWISE and not arg.type.rank:
+            case n.Call(name=name, args=(arg,)) if name in OF_VECTORS and not arg.type.rank:
                 return n.call(name, self.entry(arg, place), kind=n.VECTOR)
         raise DoesNotApplyError
 
