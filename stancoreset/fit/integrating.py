@@ -405,7 +405,7 @@ def integrated_reference(
         weights of the others cannot be trusted.
     """
     with integrated_posterior(session, checked, seed) as found:
-        of_h = found.of_h(checked)
+        of_h = found.of_h(checked, seed)
         search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)
         wanted = max(nuts.chains * nuts.draws // _SHARED, policy.looked_at)

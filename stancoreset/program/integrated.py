@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Float, StanData
 from stancoreset.errors import ReferenceFitError
+from stancoreset.limits import NOISE
 from stancoreset.program.session import Session
 from stancoreset.program.without_rows import Psi, without_rows
 from stancoreset.reference import (
@@ -67,19 +68,28 @@ class IntegratedPosterior:
         """The coordinates u, (P,)."""
         return self.likelihood.units.inner
 
-    def of_h(self, checked: StanData) -> tuple[Session, StanData] | None:
+    def of_h(self, checked: StanData, seed: int) -> tuple[Session, StanData] | None:
         """The program whose parameters are h, and its data: u are those of the point.
 
-        None where it would not be the same density of h: π(u) depends on h, or rows see others.
+        None where its density is not π(h), as points tell, or its rows see others.
         """
         likelihood = self.likelihood
-        if likelihood.units.scaled or not self.session.engine.capabilities.compiles_at_once:
+        if not self.session.engine.capabilities.compiles_at_once:
             return None
         values = self.prior.constrain(likelihood.point[None])
         other = self.session.with_parameter_as_data(self.name)
         data = {**checked, self.name: values[self.name][0]}
         names = tuple(likelihood.rows.param_names[k] for k in likelihood.columns)
-        return (other, data) if other.seen_names(data) == names else None
+        if other.seen_names(data) != names:
+            return None
+        draws = np.tile(likelihood.point, (5, 1))
+        draws[:, ~self.inner] = np.random.default_rng([seed, 151]).uniform(
+            -1.0, 1.0, (len(draws), int(np.sum(~self.inner)))
+        )
+        known = likelihood.log_prior(draws)
+        with without_rows(other, data) as (prior, _):
+            apart = prior.log_density(draws[:, ~self.inner]) - known
+        return (other, data) if np.ptp(apart) <= NOISE * np.abs(known).max(initial=1.0) else None
 
     def around(self, psi_h: Float) -> IntegratedPosterior:
         """This posterior with integrands evaluated where their mass is, given ψ_h (p_h,)."""

@@ -1,15 +1,16 @@
 """Programs with a declaration moved from the block of data to that of parameters, or back.
 
 With weights as parameters, the gradient along them is the rows' log likelihoods. With a parameter
-as data, a chain moves the others alone.
+as data, and without its own density, a chain moves the others alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from stancoreset.stan.syntax import StanProgram, names_in, printer
+from stancoreset.stan.syntax import StanProgram, names_in, part_of, printer
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave import filtered
 from stancoreset.stan.weighted import WeightedProgram
 
 
@@ -27,21 +28,39 @@ def weights_as_parameters(weighted: WeightedProgram) -> str | None:
 
 
 def parameter_as_data(code: str, name: str) -> str:
-    """A program with one of its parameters as data.
+    """A program with one of its parameters as data, without statements that give it its density.
 
-    >>> moved = parameter_as_data("parameters { real a; real b; } model { a ~ normal(b, 1); }", "b")
-    >>> print(moved.partition("model")[0])
+    What these are is read as people write them; that the density is that of the others must be
+    tried.
+
+    >>> code = "parameters { real a; real b; } model { b ~ normal(0, a); a ~ exponential(1); }"
+    >>> print(parameter_as_data(code, "b"))
     data {
       real b;
     }
     parameters {
       real a;
     }
+    model {
+      a ~ exponential(1);
+    }
     <BLANKLINE>
     """
     tree = StanProgram.from_code(code).tree
     moved, parameters = _parted(tree.parameters, name)
-    return printer.program(replace(tree, data=(*tree.data, *moved), parameters=parameters))
+    model = filtered(tree.model, lambda s, _: not _gives_density(s, name))
+    tree = replace(tree, data=(*tree.data, *moved), parameters=parameters, model=tuple(model))
+    return printer.program(tree)
+
+
+def _gives_density(s: n.Stmt, name: str) -> bool:
+    """Whether a statement is ``name ~ f(…)`` or ``target += f_lpdf(name | …)``, or of elements."""
+    match s:
+        case n.Tilde(arg=arg):
+            return part_of(arg) == name
+        case n.TargetAdd(value=n.Call(name=function, args=(arg, *_))):
+            return function.endswith(("_lpdf", "_lupdf")) and part_of(arg) == name
+    return False
 
 
 def _parted(

@@ -380,7 +380,7 @@ def test_units_may_be_beside_their_mean_and_scale(quadrature, answers, tmp_path)
         density = session.full_data(checked).log_density(here)
         assert np.ptp(density - given.log_density_at(away)) < 0.01
         # Chains of h move it alone, with z as data.
-        other, data = posterior.of_h(checked)
+        other, data = posterior.of_h(checked, 1)
         assert other.seen_names(data) == tuple(session.full_data(checked).param_names[-others:])
 
 
