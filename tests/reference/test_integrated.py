@@ -384,6 +384,36 @@ def test_units_may_be_beside_their_mean_and_scale(quadrature, answers, tmp_path)
         assert other.seen_names(data) == tuple(session.full_data(checked).param_names[-others:])
 
 
+def own_density(statement):
+    return SCALED.replace("ability ~ normal(spread - 0.9, spread);", statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "read"),
+    [
+        ("ability ~ normal(spread - 0.9, spread);", True),
+        ("for (p in 1:P) target += normal_lpdf(ability[p] | spread - 0.9, spread);", True),
+        ("vector[P] a = ability; a ~ normal(spread - 0.9, spread);", False),
+    ],
+)
+def test_a_program_without_units_has_the_prior_of_all_else(statement, read, tmp_path):
+    """It serves if the density of units was found in the text, which numbers tell."""
+    session = session_of(own_density(statement), tmp_path)
+    checked = session.read(answers_of(30))
+    with integrated_posterior(session, checked, 1) as posterior:
+        found = posterior.of_h(checked, 1)
+    assert (found is not None) == read
+    if found is None:
+        return
+    other, data = found
+    h = np.random.default_rng(4).normal(size=(3, 2 * ITEMS + 1))
+    with other.density().bind(other.no_rows(data)) as bound:
+        ours = bound.log_density(h)
+    slope, place, spread = h[:, :ITEMS], h[:, ITEMS:-1], h[:, -1]  # logarithms but for places
+    exact = -0.5 * ((slope / 0.5) ** 2 + (place / 2) ** 2).sum(axis=1) - 0.5 * (spread / 0.3) ** 2
+    np.testing.assert_allclose(ours - ours[0], exact - exact[0], rtol=1e-9)
+
+
 def test_units_beside_their_scale_leave_other_products_as_they_are(tmp_path):
     """σ v is closer to Gaussian than σ and v: places that are products keep their coordinates."""
     code = BESIDE.replace("vector[I] place;", "vector[I] v;").replace(
