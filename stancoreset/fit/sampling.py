@@ -158,7 +158,9 @@ def _instead_of_chains(
     It writes no files of chains.
     """
     plan = setup.plan
-    if not reference.is_collapsed or plan.engine_output_dir is not None:
+    # A later round's reference are draws of the round before.
+    serves = any(one.is_collapsed for one in (reference, *setup.earlier))
+    if not serves or plan.engine_output_dir is not None:
         return None
     nuts = lengthened(plan.nuts, longer, posterior, plan.policy, warmer=False)
     here = replace(setup, plan=replace(plan, nuts=nuts))
