@@ -128,9 +128,9 @@ class _Quadratic:
 
 @dataclass(frozen=True)
 class _Prior:
-    """log π(h), where the rows see h, and a wide Gaussian near what the prior says of ψ_h, (p_h,).
+    """A density of ψ_h, (p_h,): a wide Gaussian, times π(h) where the rows see h itself.
 
-    The Gaussian holds climbs where the prior of h is flat, or is not a function of ψ_h.
+    The Gaussian ends climbs along which the likelihood rises without end.
     """
 
     posterior: IntegratedPosterior = field(repr=False)
@@ -138,7 +138,7 @@ class _Prior:
     width: Float = field(repr=False)
 
     def climb(self, density: Callable[[Float], tuple[float, Float]], start: Float) -> Summit:
-        """Climb a log likelihood, given with its gradient, and this prior."""
+        """Climb the sum of a log likelihood, given with its gradient, and this log density."""
 
         def held(psi_h: Float) -> tuple[float, Float]:
             (value, slope), (own, along) = density(psi_h), self.log_density(psi_h)
@@ -147,7 +147,7 @@ class _Prior:
         return climb(held, start, slope=_SLOPE, max_iter=_STEPS)
 
     def log_density(self, psi_h: Float) -> tuple[float, Float]:
-        """Its logarithm, up to a constant, and its gradient."""
+        """The logarithm of the density at ψ_h, up to a constant, and its gradient."""
         value, slope = self.posterior.log_prior(psi_h)
         away = (psi_h - self.centre) / self.width
         return value - 0.5 * float(away @ away), slope - away / self.width
@@ -517,7 +517,7 @@ def _reference(search: _Search, rows: Float, evaluated: NDArray[np.bool_]) -> Re
 def _at_highest(
     search: _Search, posterior: IntegratedPosterior
 ) -> tuple[IntegratedPosterior, _Quadratic]:
-    """The quadratic of ℓ where π(h) exp ℓ is highest.
+    """The quadratic of ℓ where exp ℓ times the `_Prior` of ψ_h is highest.
 
     The places of integrands are moved there.
 

@@ -158,7 +158,7 @@ def _instead_of_chains(
     It writes no files of chains.
     """
     plan = setup.plan
-    # A later round's reference are draws of the round before.
+    # The reference of a later round are draws of the round before: earlier ones tell.
     serves = any(one.is_collapsed for one in (reference, *setup.earlier))
     if not serves or plan.engine_output_dir is not None:
         return None

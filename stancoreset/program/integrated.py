@@ -71,7 +71,7 @@ class IntegratedPosterior:
     def of_h(self, checked: StanData, seed: int) -> tuple[Session, StanData] | None:
         """The program whose parameters are h, and its data: u are those of the point.
 
-        None where its density is not π(h), as points tell, or its rows see others.
+        None if its density differs from π(h) at random points, or its rows see other variables.
         """
         likelihood = self.likelihood
         if not self.session.engine.capabilities.compiles_at_once:
@@ -100,7 +100,10 @@ class IntegratedPosterior:
         return replace(self, likelihood=self.likelihood.refined(psi_h))
 
     def log_prior(self, psi_h: Float) -> tuple[float, Float]:
-        """log π(h) where ψ_h (p_h,) are h, up to a constant, and its gradient; zero elsewhere."""
+        """log π(h) at h = ψ_h (p_h,), up to a constant, and its gradient.
+
+        Both are zero where the rows see functions of h, of which π is no function.
+        """
         likelihood = self.likelihood
         if self.seen.name:
             return 0.0, np.zeros(len(psi_h))

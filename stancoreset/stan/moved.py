@@ -28,10 +28,10 @@ def weights_as_parameters(weighted: WeightedProgram) -> str | None:
 
 
 def parameter_as_data(code: str, name: str) -> str:
-    """A program with one of its parameters as data, without statements that give it its density.
+    """A program with one of its parameters as data, and without the density of that parameter.
 
-    What these are is read as people write them; that the density is that of the others must be
-    tried.
+    Statements ``name ~ f(…)`` and ``target += f_lpdf(name | …)`` are left out. A density that is
+    written in another way stays: whether the program has the others' density must be tried.
 
     >>> code = "parameters { real a; real b; } model { b ~ normal(0, a); a ~ exponential(1); }"
     >>> print(parameter_as_data(code, "b"))

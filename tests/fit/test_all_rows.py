@@ -114,9 +114,10 @@ def test_an_unbounded_likelihood_is_rejected():
 
 
 @pytest.mark.fit
-def test_kinks_of_many_priors_need_no_pilot():
-    """The Laplace fit fails on these few rows, and the quadratic of the likelihood serves."""
-    data = broken_line(1_500, 20, 3)
+@pytest.mark.parametrize("rows", [1_500, pytest.param(8_000, marks=pytest.mark.slow)])
+def test_kinks_of_many_priors_need_no_pilot(rows):
+    """No Laplace fit exists where a prior has kinks; the quadratic of the likelihood does."""
+    data = broken_line(rows, 20, 3)
     with sc.CoresetModel(stan_code=BROKEN, engine=StanliEngine()) as model:
         fit = model.fit(data, seed=reseeded(1))
         full = model.sample(data, chains=2, iter_sampling=500, seed=reseeded(2))

@@ -384,10 +384,6 @@ def test_units_may_be_beside_their_mean_and_scale(quadrature, answers, tmp_path)
         assert other.seen_names(data) == tuple(session.full_data(checked).param_names[-others:])
 
 
-def own_density(statement):
-    return SCALED.replace("ability ~ normal(spread - 0.9, spread);", statement)
-
-
 @pytest.mark.parametrize(
     ("statement", "read"),
     [
@@ -397,8 +393,9 @@ def own_density(statement):
     ],
 )
 def test_a_program_without_units_has_the_prior_of_all_else(statement, read, tmp_path):
-    """It serves if the density of units was found in the text, which numbers tell."""
-    session = session_of(own_density(statement), tmp_path)
+    """Unless the density of units, which goes with them, is written in another way."""
+    code = SCALED.replace("ability ~ normal(spread - 0.9, spread);", statement)
+    session = session_of(code, tmp_path)
     checked = session.read(answers_of(30))
     with integrated_posterior(session, checked, 1) as posterior:
         found = posterior.of_h(checked, 1)

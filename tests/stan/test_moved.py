@@ -64,7 +64,7 @@ def test_weights_that_transformed_data_read_stay_data():
     ],
 )
 def test_a_parameter_as_data_leaves_the_density_of_the_others(own):
-    """Its own density, which depends on them, is not there."""
+    """The parameter's own density, which depends on the others, is taken out."""
     code = "parameters { real a; vector<lower=0>[2] b; } model { a ~ normal(sum(b), 2); %s }"
     b, a = np.array([0.7, 1.9]), np.array([[-0.4], [1.3], [2.0]])
     with (
