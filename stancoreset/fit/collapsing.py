@@ -10,16 +10,17 @@ or more all rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb
-from stancoreset.errors import ReferenceFitError
+from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.policy import Policy
 from stancoreset.program import Psi, Session, held_once, reference_in_psi, without_rows
 from stancoreset.reference import (
@@ -70,7 +71,7 @@ _NONE = np.zeros(1)
 
 
 @dataclass(frozen=True)
-class _Turn:
+class CollapsedTurn:
     """Draws of prior times one quadratic, in the parameters and in ψ."""
 
     expansion: Expansion
@@ -84,7 +85,7 @@ class _Turn:
 
 
 @dataclass(frozen=True)
-class _Search:
+class CollapsedSearch:
     """What all turns share: the prior, ψ, and the coordinates that bend their product."""
 
     session: Session
@@ -106,6 +107,11 @@ class _Search:
         each = self.policy.rows_per_parameter
         return min(max(self.policy.climb_rows, each * self.full.n_params), rows.n_obs)
 
+    def near(self, turn: CollapsedTurn) -> tuple[PriorTimesQuadratic, Float, Float]:
+        """Prior × the quadratic of a turn, and mean and standard deviations of its draws, (P,)."""
+        width = np.maximum(turn.draws.std(axis=0), _NARROW)
+        return self.density(turn.expansion), turn.draws.mean(axis=0), width
+
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
         """Prior × the quadratic of an expansion."""
         columns = expansion.columns
@@ -120,11 +126,11 @@ class _Search:
     def turn(
         self,
         expansion: Expansion,
-        before: _Turn | None = None,
+        before: CollapsedTurn | None = None,
         start: Float | None = None,
         *,
         final: bool = False,
-    ) -> _Turn:
+    ) -> CollapsedTurn:
         """Draw from prior × quadratic, near the draws of the turn before, or a start (P,)."""
         density = self.density(expansion)
         if before is None:
@@ -149,7 +155,7 @@ class _Search:
             raise ReferenceFitError("what the rows see does not vary over the draws")
         # ψ is linear in u, so that its mean given h is ψ(h, m(h)).
         mean = collapsed.counts @ self.seen(collapsed.means) / collapsed.counts.sum()
-        return _Turn(expansion, collapsed, psi, mean)
+        return CollapsedTurn(expansion, collapsed, psi, mean)
 
     @property
     def draws_seed(self) -> int:
@@ -187,6 +193,10 @@ class _Search:
         return self.session.require_finite(self.checked, self.seen(draws))
 
 
+#: A search and its last turn on all rows → draws of the posterior, by weights for each unit.
+DrawByUnit: TypeAlias = Callable[[CollapsedSearch, CollapsedTurn], Reference]
+
+
 def collapsed_reference(
     session: Session,
     checked: StanData,
@@ -194,6 +204,7 @@ def collapsed_reference(
     count: int,
     seed: int,
     policy: Policy,
+    by_unit: DrawByUnit | None = None,
 ) -> Reference:
     """Find a reference by turns of quadratic and collapsed sampler.
 
@@ -207,6 +218,8 @@ def collapsed_reference(
         Least number of the reference's draws that are evaluated on all rows.
     seed : int
     policy : Policy
+    by_unit : callable, optional
+        Makes the reference where the quadratic of all rows leaves too much.
 
     Raises
     ------
@@ -220,11 +233,11 @@ def collapsed_reference(
         few = search.rows(whole, policy.subsample_rows)
         if few == whole.n_obs:
             turn = search.turn(_at_highest(search, whole, rough, start), start=start)
-            return _on_all(search, whole, turn, count)
+            return _on_all(search, whole, turn, count, by_unit)
         with _sampled(whole, few, seed) as some:
             turn = search.turn(_at_highest(search, some, rough, start), start=start)
             turn = _on_some(search, some, turn, whole.n_obs)
-        return _on_all(search, whole, turn, count)
+        return _on_all(search, whole, turn, count, by_unit)
 
 
 def draws_without_chains(
@@ -327,7 +340,9 @@ def quadratic_of_likelihood(
     return expansion, np.where(search.bending, start, expansion.centre) if own else start
 
 
-def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
+def _on_some(
+    search: CollapsedSearch, some: FullData, turn: CollapsedTurn, n_obs: int
+) -> CollapsedTurn:
     """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
     before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
     for _ in range(search.policy.turns):
@@ -339,26 +354,40 @@ def _on_some(search: _Search, some: FullData, turn: _Turn, n_obs: int) -> _Turn:
     return turn
 
 
-def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Reference:
+def _on_all(
+    search: CollapsedSearch,
+    whole: FullData,
+    turn: CollapsedTurn,
+    count: int,
+    by_unit: DrawByUnit | None,
+) -> Reference:
     """The reference, from turns on all rows: after the first one draws are a reference's."""
     # Of groups that rows tell apart what is left is a sum over them.
     size = 1 if whole.blocks is None else whole.n_params
     policy = search.policy
     near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
     before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn)
-    for _ in range(policy.turns):
+    for number in range(policy.turns):
         before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, final=True)
         looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
         here = reference_in_psi(turn.psi, looked_at, whole, search.seed)
         gap, moved = turn.expansion.gap(here), _moved(before, turn)
         _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
-        if gap <= near or (moved <= policy.still and gap <= enough):
+        if gap <= near:
             break
-    else:
-        raise ReferenceFitError(
-            f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected at "
-            f"most {near:.3g}"
-        )
+        settled = moved <= policy.still and gap <= enough
+        if settled or number + 1 == policy.turns:
+            if by_unit is not None:
+                try:
+                    return by_unit(search, turn)
+                except StancoresetError as error:
+                    _log.debug("units are not weighted one by one: %s", error)
+            if settled:
+                break
+            raise ReferenceFitError(
+                f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected "
+                f"at most {near:.3g}"
+            )
     full, draws, known = search.full, turn.draws, here.log_likelihood
     require_usable(draws, full.param_names, "draws of prior times quadratic")
     more = turn.psi[len(known) : in_use(count, len(draws))]
@@ -371,11 +400,11 @@ def _on_all(search: _Search, whole: FullData, turn: _Turn, count: int) -> Refere
 @contextmanager
 def _searching(
     session: Session, checked: StanData, full: FullData, seed: int, policy: Policy
-) -> Iterator[_Search]:
+) -> Iterator[CollapsedSearch]:
     """What a search needs, with the prior bound while it lasts."""
     with without_rows(session, checked) as (prior, seen):
         bending = _bending(prior, seen, seed)
-        yield _Search(session, checked, full, prior, seen, bending, seed, policy)
+        yield CollapsedSearch(session, checked, full, prior, seen, bending, seed, policy)
 
 
 def _bending(prior: BoundModel, seen: Psi, seed: int) -> NDArray[np.bool_]:
@@ -456,7 +485,7 @@ class _Ridged:
         return own - hessian + (ridge if is_sparse(hessian) else ridge.toarray())
 
 
-def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
+def _rough_mode(search: CollapsedSearch, whole: FullData, start: Float) -> GaussianFit:
     """Where a few rows' likelihood is highest, near what the prior says of ψ, and its curvature.
 
     Rows that are no generalised linear model may have several modes: climbs from random points
@@ -483,6 +512,7 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
         points = points[[_is_inside(ridged, point) for point in points]]
         # The curvature at the top says nothing of what is far from it.
         nearer = [climb(ridged.at, p, slope=_SLOPE, max_iter=_STRETCH).theta for p in points]
+        arrived = False
         for _ in range(1 + climbs):
             known = gaussian_at(top, ridged.precision(top), few.param_names)
             if not nearer:
@@ -500,12 +530,22 @@ def _rough_mode(search: _Search, whole: FullData, start: Float) -> GaussianFit:
             expected = 0.5 * np.sum(ends**2, axis=1) - ends @ slope
             _log.debug("ends of climbs: lower by %s, expected %s", lower, expected)
             highest = int(np.argmin(lower))
-            if lower[highest] >= -apart:
+            further = are_other_modes(lower, expected, apart)
+            if lower[highest] < -apart:
+                # The climb from the prior's mode had ended on its way.
+                nearer, top = [top, *there], ascend(ridged, there[highest])
+            elif further.any() and not arrived:
+                # So may these, in units that suit the top.
+                nearer, arrived = [ascend(ridged, end) for end in there[further]], True
+            else:
                 break
-            # The climb from the prior's mode had ended on its way.
-            nearer, top = [top, *there], ascend(ridged, there[highest])
         require_one_mode(lower, expected, apart)
     return known
+
+
+def are_other_modes(lower: Float, expected: Float, apart: float) -> NDArray[np.bool_]:
+    """Whether ends of climbs are modes besides the highest one, see `require_one_mode`, (K,)."""
+    return (lower <= 2 * apart) & (expected > lower + apart)
 
 
 def require_one_mode(lower: Float, expected: Float, apart: float, of: str = "") -> None:
@@ -525,11 +565,13 @@ def require_one_mode(lower: Float, expected: Float, apart: float, of: str = "") 
     ReferenceFitError
         If an end that is nearly as high is no part of the highest one's mode.
     """
-    if np.any((lower <= 2 * apart) & (expected > lower + apart)):
+    if are_other_modes(lower, expected, apart).any():
         raise ReferenceFitError(f"the likelihood{of} has several modes")
 
 
-def _at_highest(search: _Search, rows: FullData, rough: GaussianFit, start: Float) -> Expansion:
+def _at_highest(
+    search: CollapsedSearch, rows: FullData, rough: GaussianFit, start: Float
+) -> Expansion:
     """Taylor's expansion of the log likelihood of rows where it is highest."""
     ridged = _Ridged(rows, search.finite(start[None])[0], search.ridge(start), search.held)
     share = np.sqrt(search.climbed(rows) / rows.n_obs)
@@ -550,7 +592,7 @@ def _is_inside(ridged: _Ridged, point: Float) -> bool:
     return bool(np.isfinite(value[0]) and np.all(np.isfinite(slope)))
 
 
-def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
+def _quadratic(search: CollapsedSearch, rows: FullData, psi: Float) -> Expansion:
     """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
     likelihood = search.session.likelihood
     if not likelihood.no_series(rows):
@@ -561,7 +603,7 @@ def _quadratic(search: _Search, rows: FullData, psi: Float) -> Expansion:
     return likelihood.expand(rows, here, PAIRS, bent=True)
 
 
-def _moved(before: _Turn, after: _Turn) -> float:
+def _moved(before: CollapsedTurn, after: CollapsedTurn) -> float:
     """The largest move of a mean of ψ, in standard deviations."""
     sd = after.psi.std(axis=0)
     moved = np.abs(after.mean - before.mean)

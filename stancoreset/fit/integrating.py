@@ -33,15 +33,15 @@ from scipy.linalg import eigh
 from stancoreset.engines import NUTS, Float, StanData, Summit, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.fit.collapsing import RIDGE, require_one_mode
+from stancoreset.fit.posterior_draws import MOST, SHARED, reference_of_draws, times_too_few
 from stancoreset.policy import Policy
-from stancoreset.posterior import KHAT_USABLE, smoothed_weights, too_short
-from stancoreset.posterior.arviz import worst_monte_carlo, worst_rhat
+from stancoreset.posterior import KHAT_USABLE, smoothed_weights
+from stancoreset.posterior.arviz import worst_rhat
 from stancoreset.program import (
     REFINED_AT,
     IntegratedPosterior,
     RowFreeProgram,
     Session,
-    held_once,
     integrated_posterior,
 )
 from stancoreset.reference import (
@@ -51,10 +51,6 @@ from stancoreset.reference import (
     ThinnedDraws,
     ThirdOrder,
     WeightedDraws,
-    finite_log_likelihood,
-    in_use,
-    reference_from_evaluated,
-    require_usable,
     start_seed,
 )
 from stancoreset.rows import DRAWS_EACH, FullData
@@ -66,10 +62,6 @@ _log = logging.getLogger(__name__)
 _SLOPE, _STEPS = 1.0, 50
 # Steps of differences, as a share of the ridge's width.
 _SMALL = 0.001
-# Draws of the posterior for each that h is worth at least.
-_SHARED = 4
-# Draws of h that are made, and evaluated at most, for each effective one that is wanted.
-_MOST = 6
 
 
 @dataclass(frozen=True)
@@ -356,18 +348,6 @@ class _Search:
         """Gradients of ℓ that a better quadratic takes."""
         return max(self.policy.looked_at, DRAWS_EACH * (1 + len(quadratic.centre)))
 
-    def longer(self, posterior: IntegratedPosterior, draws: Float) -> float:
-        """Factor by which draws (S, P) of h must be worth more for any certificate; else 1."""
-        values = self.full.prior.constrain(draws)
-        shape = self.nuts.chains, self.nuts.draws
-        # Other parts of a certificate's sum take a little too.
-        margin = math.sqrt(self.policy.longer_margin)
-        of_h = {
-            k: v.reshape(*shape, *v.shape[1:]) for k, v in values.items() if k != posterior.name
-        }
-        found = worst_monte_carlo(of_h)
-        return too_short(found._replace(mean=margin * found.mean, sd=margin * found.sd))
-
 
 def integrated_reference(
     session: Session,
@@ -396,7 +376,7 @@ def integrated_reference(
     Returns
     -------
     Reference
-        As many draws as NUTS would make; `integrated_draws` puts them into chains.
+        As many draws as NUTS would make; `draws_of_reference` puts them into chains.
 
     Raises
     ------
@@ -408,7 +388,7 @@ def integrated_reference(
         of_h = found.of_h(checked, seed)
         search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)
-        wanted = max(nuts.chains * nuts.draws // _SHARED, policy.looked_at)
+        wanted = max(nuts.chains * nuts.draws // SHARED, policy.looked_at)
         turn = search.turn(posterior, quadratic, None)
         for _ in range(policy.turns - 1):
             # Evaluations that a turn saves at most: those beyond one for each effective draw.
@@ -424,29 +404,10 @@ def integrated_reference(
                 f"chains have R̂ {turn.rhat:.3g}, expected at most {policy.chains_agree:g}"
             )
         rows, log_q = _completed(search, turn, wanted)
-    require_usable(rows, full.param_names, "draws of the integrated posterior")
-    evaluated = _spaced(len(rows), in_use(min(count, policy.looked_at), len(rows)))
-    return replace(_reference(search, rows, evaluated), log_q=log_q[evaluated])
-
-
-def integrated_draws(reference: Reference, nuts: NUTS) -> Float:
-    """The draws of an integrated reference as chains, (chains, draws, P).
-
-    Those that share an h follow each other: the autocorrelation shows what they are worth.
-    """
-    assert reference.spare is not None
-    count = len(reference.draws) + len(reference.spare)
-    rows = np.empty((count, reference.draws.shape[1]))
-    evaluated = _spaced(count, len(reference.draws))
-    rows[evaluated], rows[~evaluated] = reference.draws, reference.spare
-    return rows.reshape(nuts.chains, nuts.draws, -1)
-
-
-def _spaced(count: int, some: int) -> NDArray[np.bool_]:
-    """Evenly spaced ones of so many draws, (count,)."""
-    chosen = np.zeros(count, dtype=bool)
-    chosen[np.linspace(0, count - 1, some).round().astype(int)] = True
-    return chosen
+    found_draws, evaluated = reference_of_draws(
+        session, checked, full, rows, count, INTEGRATED, seed, policy
+    )
+    return replace(found_draws, log_q=log_q[evaluated])
 
 
 def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]:
@@ -474,19 +435,22 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
         thinned = ThinnedDraws.of(forecast, np.random.default_rng([search.seed, 139, number]))
         return _Sample(np.concatenate(of_h), psi_h, thinned, np.empty(0))
 
-    sample = drawn(_MOST * wanted, 1).evaluated(likelihood, quadratic, wanted)
+    sample = drawn(MOST * wanted, 1).evaluated(likelihood, quadratic, wanted)
     while True:
         weighted, made = sample.weighted, len(sample.exact)
         if weighted.ess >= wanted:
             which = weighted.resample(count, rng)
-            longer = search.longer(posterior, sample.rows(posterior, which))
+            made_of_h = sample.rows(posterior, which)
+            longer = times_too_few(
+                search.full, search.nuts, made_of_h, search.policy, without=posterior.name
+            )
             if longer == 1 or wanted >= count:  # so many draws cannot be worth more
                 break
             wanted = min(count, math.ceil(longer * wanted))
         needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
-        if needed > _MOST * wanted:
+        if needed > MOST * wanted:
             break
-        lacking = _MOST * wanted - len(sample.of_h)
+        lacking = MOST * wanted - len(sample.of_h)
         if lacking > 0:
             more = drawn(lacking, 1 + len(sample.of_h))
             below = more.thinned.below(sample.thinned.threshold)
@@ -502,16 +466,6 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
             f"least {wanted}"
         )
     return sample.drawn(posterior, weighted.resample(count, rng), rng)
-
-
-def _reference(search: _Search, rows: Float, evaluated: NDArray[np.bool_]) -> Reference:
-    """The reference of draws (S, P), some of which are evaluated on all rows."""
-    session, full, seed = search.session, search.full, search.seed
-    some, whole = rows[evaluated], session.seen_data(search.checked)
-    known = finite_log_likelihood(whole, session.seen(search.checked, some))
-    known = known - held_once(session, search.checked, full, whole, some, known)
-    in_order = np.concatenate([some, rows[~evaluated]])
-    return reference_from_evaluated(full, in_order, known, INTEGRATED, seed)
 
 
 def _at_highest(

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -26,7 +27,12 @@ from stancoreset.engines import (
 )
 from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
 from stancoreset.fit.all_rows import are_few, stand_for_themselves
-from stancoreset.fit.collapsing import collapsed_reference, quadratic_of_likelihood
+from stancoreset.fit.by_unit import posterior_by_unit
+from stancoreset.fit.collapsing import (
+    DrawByUnit,
+    collapsed_reference,
+    quadratic_of_likelihood,
+)
 from stancoreset.fit.integrating import integrated_reference
 from stancoreset.limits import NOISE
 from stancoreset.policy import Policy
@@ -90,14 +96,15 @@ class ReferenceIteration:
         `integrates` whether they may be draws of the posterior itself, to which no rows belong.
         """
         reason = ""
-        if integrates and self._may_integrate:
+        integrates = integrates and self._may_integrate
+        if integrates:
             try:
                 return integrated_reference(*self._collapsing, self.nuts)
             except StancoresetError as error:
                 _log.debug("no units are integrated out: %s", _clause(error))
         if collapses and self.may_collapse:
             try:
-                return collapsed_reference(*self._collapsing)
+                return collapsed_reference(*self._collapsing, self._by_unit if integrates else None)
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
@@ -145,6 +152,11 @@ class ReferenceIteration:
         if self.full.passes.stored is not None or not self.session.in_process:
             return False
         return self.session.seen_data(self.checked).glm is None
+
+    @property
+    def _by_unit(self) -> DrawByUnit:
+        """Draws of the posterior by weights for each unit."""
+        return partial(posterior_by_unit, nuts=self.nuts, count=self.count)
 
     @property
     def _collapsing(self) -> tuple[Session, StanData, FullData, int, int, Policy]:

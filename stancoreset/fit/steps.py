@@ -18,10 +18,10 @@ from stancoreset.fit.all_rows import all_rows, stand_for_themselves
 from stancoreset.fit.controlled import ControlledSelection, require_equal
 from stancoreset.fit.forecast import advise_all_rows, foresee_all_rows, foresee_chains
 from stancoreset.fit.in_the_loop import draws_of
-from stancoreset.fit.integrating import integrated_draws
 from stancoreset.fit.iterating import ReferenceIteration
 from stancoreset.fit.lengths import length_ratio
 from stancoreset.fit.plan import is_in_the_loop
+from stancoreset.fit.posterior_draws import draws_of_reference
 from stancoreset.fit.quadratic import expand_likelihood, leaves_less, needs_no_draws, quadratic_only
 from stancoreset.fit.sampling import sample_coreset, sample_independently, sample_until_sound
 from stancoreset.fit.selecting import (
@@ -289,7 +289,7 @@ class Pipeline(Setup):
         with self.stages("sample"):
             if reference.is_integrated:
                 started = time.perf_counter()
-                draws = integrated_draws(reference, self.plan.nuts)
+                draws = draws_of_reference(reference, self.plan.nuts)
                 return as_sampled(self.session, self.checked, draws, self.plan.seed, started)
             return draw_gaussian(
                 self.session, self.checked, reference, self.plan.nuts, self.plan.seed

@@ -9,6 +9,7 @@ that every woven program must meet; `LikelihoodView`, the likelihood in what its
 from __future__ import annotations
 
 from stancoreset.program.adopt import Adopted, adopt
+from stancoreset.program.by_unit import remainders_by_unit
 from stancoreset.program.certify import (
     CERTIFIED_DRAWS,
     Certifier,
@@ -128,6 +129,7 @@ __all__ = [
     "read_whole",
     "reference_container",
     "reference_in_psi",
+    "remainders_by_unit",
     "require_identities",
     "require_known",
     "require_one_to_one",

@@ -21,6 +21,7 @@ from stancoreset.limits import NOISE
 from stancoreset.program.session import Session
 from stancoreset.program.without_rows import Psi, without_rows
 from stancoreset.reference import (
+    BY_UNIT,
     MOST_HYPERPARAMETERS,
     AdaptiveQuadrature,
     CommonQuadrature,
@@ -202,7 +203,9 @@ def _distinct(
 def integrated_density(
     session: Session, checked: StanData, reference: Reference, draws: Float
 ) -> Float:
-    """Log density from which an integrated reference was drawn, at draws, (S, P) → (S,)."""
+    """Log density from which a reference of the posterior was drawn, at draws, (S, P) → (S,)."""
+    if reference.method == BY_UNIT:  # the posterior's own, whatever the noise of its weights
+        return session.full_data(checked).log_density(draws)
     with integrated_posterior(session, checked, reference.seed) as posterior:
         psi_h = posterior.psi_h(reference.draws)
         there = posterior.around(psi_h.mean(axis=0))

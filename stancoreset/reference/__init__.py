@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import (
+    BY_UNIT,
     INTEGRATED,
     ITERATED,
     GaussianFit,
@@ -24,6 +25,9 @@ from stancoreset.reference.collapsed import (
     CollapsedDraws,
     Conditional,
     PriorTimesQuadratic,
+    UnitDraws,
+    UnitProposals,
+    UnitSampler,
     WeightedDraws,
     find_bending,
     find_conditionally_gaussian,
@@ -56,6 +60,7 @@ from stancoreset.reference.thinned import ThinnedDraws
 from stancoreset.reference.third_order import ThirdOrder
 
 __all__ = [
+    "BY_UNIT",
     "INTEGRATED",
     "ITERATED",
     "METHODS",
@@ -74,6 +79,9 @@ __all__ = [
     "ReferenceName",
     "ThinnedDraws",
     "ThirdOrder",
+    "UnitDraws",
+    "UnitProposals",
+    "UnitSampler",
     "Units",
     "WeightedDraws",
     "ascend",

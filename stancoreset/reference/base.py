@@ -99,6 +99,8 @@ def _log_det(factor: AnyMatrix) -> float:
 ITERATED = "settled"  # the word of folders and reports
 #: The method of draws of the posterior, with one parameter of each unit integrated out.
 INTEGRATED = "integrated"
+#: The method of draws of the posterior, with weights for each unit by itself.
+BY_UNIT = "by unit"
 # Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
@@ -106,10 +108,16 @@ _LABELS = {
     "double_loop": "double-loop fit",
     ITERATED: "prior × quadratic approximation",
     INTEGRATED: "posterior integrated over units",
+    BY_UNIT: "posterior drawn unit by unit",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
     "advi": "ADVI",
     "pilot": "pilot run",
+}
+# What was done with units, where draws are the posterior's.
+_OF_UNITS = {
+    INTEGRATED: "one parameter of each unit integrated out",
+    BY_UNIT: "the parameters of each unit weighted by themselves",
 }
 # Names in tables of references whose `method` no user knows.
 _NAMES = {ITERATED: "quadratic approximation", "draws": "reference"}
@@ -123,9 +131,10 @@ class Reference:
     ----------
     method : str
         A key of ``stancoreset.reference.methods.METHODS``, ``"draws"``, ``"settled"`` for draws
-        from prior times quadratic (`stancoreset.fit.iterating`), or ``"integrated"`` for draws of
-        the posterior with one parameter of each unit integrated out
-        (`stancoreset.fit.integrating`).
+        from prior times quadratic (`stancoreset.fit.iterating`), ``"integrated"`` for draws of the
+        posterior with one parameter of each unit integrated out (`stancoreset.fit.integrating`), or
+        ``"by unit"`` for draws of the posterior with weights for each unit
+        (`stancoreset.fit.by_unit`).
     draws : ndarray, shape (S, P)
         Draws on which the projection is built.
     param_names : tuple of str
@@ -190,8 +199,13 @@ class Reference:
 
     @property
     def is_integrated(self) -> bool:
-        """Whether the draws are the posterior's, with one parameter of each unit integrated out."""
-        return self.method == INTEGRATED
+        """Whether the draws are the posterior's, by integrals over units or weights for each."""
+        return self.method in _OF_UNITS
+
+    @property
+    def of_units(self) -> str:
+        """What was done with the parameters of units, where draws are the posterior's; or empty."""
+        return _OF_UNITS.get(self.method, "")
 
     @property
     def label(self) -> str:

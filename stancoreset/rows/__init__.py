@@ -16,6 +16,7 @@ from stancoreset.rows.blocks import (
     Matrix,
     dense,
     is_sparse,
+    quadratic_terms,
 )
 from stancoreset.rows.costs import Costs, CountedRows
 from stancoreset.rows.directions import Directions, dependencies
@@ -70,6 +71,7 @@ __all__ = [
     "dependencies",
     "distinct_rows",
     "is_sparse",
+    "quadratic_terms",
     "repeats",
     "row_log_lik",
     "shown_rows",

@@ -426,6 +426,18 @@ def _times(blocks: Float, matrix: Float) -> Float:
     return (_stacked(blocks) @ matrix).reshape(*blocks.shape[:2], matrix.shape[1])
 
 
+def quadratic_terms(
+    delta: Float, gradient: Float, matrix: AnyMatrix, shared: NDArray[np.bool_]
+) -> Float:
+    """Terms of gᵀδ − ½ δᵀAδ, each of one coordinate by itself or with `shared` ones, (S, p).
+
+    Those of coordinates that meet by themselves, in a group, are halved between them; those of
+    shared coordinates alone are zero.
+    """
+    bent = 0.5 * np.asarray((delta + np.where(shared, delta, 0.0)) @ matrix)
+    return np.where(shared, 0.0, delta * (gradient - bent))
+
+
 def is_sparse(matrix: AnyMatrix) -> bool:
     """Whether a matrix is sparse."""
     return bool(sparse.issparse(matrix))

@@ -134,10 +134,7 @@ class CoresetFit:
         if self.selected is None:
             why = 'method="gaussian" selects no rows; fit without this method to get one'
             if self.reference.is_integrated:
-                why = (
-                    "one parameter of each unit was integrated out of all rows; give size= to get "
-                    "weighted rows"
-                )
+                why = f"all rows have {self.reference.of_units}; give size= to get weighted rows"
             raise NoCoresetError(f"this fit has no coreset, because {why}")
         return self.selected
 
@@ -149,7 +146,7 @@ class CoresetFit:
         named = self.provenance.get("observations")  # cells, segments, …
         rows = named or f"{self.provenance['n_obs']:,} rows"
         if self.reference.is_integrated:
-            return f"{rows}, with one parameter of each unit integrated out"
+            return f"{rows}, with {self.reference.of_units}"
         return f"draws of a {self.reference.label} of {rows}"
 
     @property

@@ -13,7 +13,8 @@ draws take their place if chains diverge, disagree or would have to be longer.
 
 A Laplace fit is kept where its quadratic leaves so little that weights of all parameters judge it.
 With a reference that did not settle, the certificate needs those weights as well. Integrals over
-one parameter of each unit give draws of the posterior itself, to which no rows belong.
+the parameters of each unit, by quadrature over one or weights for several, give draws of the
+posterior itself, to which no rows belong.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from stancoreset.posterior import Certificate
-from stancoreset.reference import INTEGRATED, ITERATED, Reference
+from stancoreset.reference import ITERATED, Reference
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 ReferenceKind: TypeAlias = Literal[
@@ -77,7 +78,7 @@ def kind_of_reference(reference: Reference, coreset: Coreset | None = None) -> R
         return "all rows"
     if reference.method == ITERATED:
         return "collapsed sampler" if reference.is_collapsed else "NUTS"
-    if reference.method == INTEGRATED:
+    if reference.is_integrated:
         return "integrals"
     if reference.unsettled:
         return "unsettled reference"

@@ -51,7 +51,15 @@ from stancoreset.engines import BoundModel, Float
 from stancoreset.errors import ControlError, OutputError, ReferenceFitError
 from stancoreset.files import atomic_path, reading
 from stancoreset.limits import NOISE
-from stancoreset.rows import MAX_DENSE, AnyMatrix, Blocks, Matrix, dense, is_sparse
+from stancoreset.rows import (
+    MAX_DENSE,
+    AnyMatrix,
+    Blocks,
+    Matrix,
+    dense,
+    is_sparse,
+    quadratic_terms,
+)
 from stancoreset.rows.glm import GlmRows
 from stancoreset.selection.arrows import Arrow
 from stancoreset.selection.expansion import Expansion
@@ -136,14 +144,9 @@ class ControlVariate:
         return np.asarray(delta @ self.gradient - 0.5 * squares - beside)
 
     def terms(self, draws: Float, shared: NDArray[np.bool_]) -> Float:
-        """The quadratic's terms, each of one coordinate by itself or with `shared` ones, (S, p).
-
-        Those of coordinates that meet by themselves, in a group, are halved between them; those of
-        shared coordinates alone are zero.
-        """
+        """The quadratic's terms at draws, see `quadratic_terms`, (S, p)."""
         delta = draws[:, self.columns] - self.centre[self.columns]
-        bent = 0.5 * np.asarray((delta + np.where(shared, delta, 0.0)) @ self.matrix)
-        return np.where(shared, 0.0, delta * (self.gradient - bent))
+        return quadratic_terms(delta, self.gradient, self.matrix, shared)
 
     @property
     def matrix(self) -> AnyMatrix:

@@ -14,9 +14,9 @@ from stancoreset.errors import NoCoresetError, ReferenceFitError
 from stancoreset.fit.integrating import (
     _Quadratic,
     _Sample,
-    integrated_draws,
     integrated_reference,
 )
+from stancoreset.fit.posterior_draws import draws_of_reference
 from stancoreset.policy import DEFAULT
 from stancoreset.posterior import arviz
 from stancoreset.program import integrated_posterior
@@ -278,7 +278,7 @@ def test_posteriors_with_heavier_tails_than_a_quadratics_are_drawn():
 
 
 def test_chains_hold_the_draws_of_the_reference_in_their_order():
-    from stancoreset.fit.integrating import _spaced
+    from stancoreset.fit.posterior_draws import _spaced
     from stancoreset.reference.base import INTEGRATED, GaussianFit, Reference
 
     rows = np.arange(24.0)[:, None]
@@ -287,5 +287,5 @@ def test_chains_hold_the_draws_of_the_reference_in_their_order():
     reference = Reference(
         INTEGRATED, rows[some], ("a",), 1, gaussian, none, none, spare=rows[~some]
     )
-    chains = integrated_draws(reference, NUTS(chains=4, iter_sampling=6))
+    chains = draws_of_reference(reference, NUTS(chains=4, iter_sampling=6))
     np.testing.assert_array_equal(chains[:, :, 0], np.arange(24.0).reshape(4, 6))

@@ -9,7 +9,8 @@ adaptive importance sampling and u given h from its Gaussian: draws are independ
 is run (Rue, Martino & Chopin 2009; Cornuet, Marin, Mira & Robert 2012).
 
 May import reference's Gaussian, rows, engines and posterior's importance weights. Hands out
-`PriorTimesQuadratic`, `find_bending`, `find_conditionally_gaussian` and `sample_collapsed`.
+`PriorTimesQuadratic`, `find_bending`, `find_conditionally_gaussian`, `sample_collapsed`, and
+`UnitSampler`, which weights what the quadratic leaves of each unit.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from stancoreset.reference.collapsed.conditional import Conditional
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.collapsed.mixture import WeightedDraws
 from stancoreset.reference.collapsed.sampler import CollapsedDraws, sample_collapsed
+from stancoreset.reference.collapsed.units import UnitDraws, UnitProposals, UnitSampler
 
 __all__ = [
     "MOST_HYPERPARAMETERS",
     "CollapsedDraws",
     "Conditional",
     "PriorTimesQuadratic",
+    "UnitDraws",
+    "UnitProposals",
+    "UnitSampler",
     "WeightedDraws",
     "find_bending",
     "find_conditionally_gaussian",

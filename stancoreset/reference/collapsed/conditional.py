@@ -57,6 +57,17 @@ class Given:
         """ℓ(h), less ½ dim(u) log 2π."""
         return self.peak - 0.5 * self.factor.log_det
 
+    def draw(self, h: Float, inner: NDArray[np.bool_], noise: Float) -> Float:
+        """Draws (S, P) of u given this h, from standard normal numbers (S, dim u)."""
+        draws = np.empty((len(noise), len(inner)))
+        draws[:, ~inner] = h
+        draws[:, inner] = self.mean + self.factor.spread(noise)
+        return draws
+
+    def log_density(self, noise: Float) -> Float:
+        """The quadratic of f around m(h) at these draws, (S,)."""
+        return np.asarray(self.peak - 0.5 * np.sum(noise**2, axis=1))
+
 
 @dataclass(frozen=True)
 class Flat:

@@ -46,13 +46,16 @@ class Proposal:
 
     def log_density(self, points: Float) -> Float:
         """Log density, (K, d) → (K,)."""
-        size = len(self.location)
         z = solve_triangular(self.lower, (points - self.location).T, lower=True)
-        constant = gammaln(0.5 * (self.freedom + size)) - gammaln(0.5 * self.freedom)
-        constant -= 0.5 * size * np.log(np.pi * self.freedom) + np.sum(np.log(np.diag(self.lower)))
-        return np.asarray(
-            constant - 0.5 * (self.freedom + size) * np.log1p(np.sum(z**2, axis=0) / self.freedom)
-        )
+        log_det = np.sum(np.log(np.diag(self.lower)))
+        return log_student_t(np.sum(z**2, axis=0), self.freedom, len(self.location)) - log_det
+
+
+def log_student_t(squared: Float, freedom: float, size: int) -> Float:
+    """Log density of so many coordinates by their squared distance, in units of the scale."""
+    constant = gammaln(0.5 * (freedom + size)) - gammaln(0.5 * freedom)
+    constant -= 0.5 * size * np.log(np.pi * freedom)
+    return np.asarray(constant - 0.5 * (freedom + size) * np.log1p(squared / freedom))
 
 
 @dataclass(frozen=True)

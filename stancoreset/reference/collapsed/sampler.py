@@ -19,7 +19,7 @@ from stancoreset.engines import Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.posterior import KHAT_USABLE
 from stancoreset.reference.collapsed.block import MOST_HYPERPARAMETERS
-from stancoreset.reference.collapsed.conditional import Conditional, Flat, Given
+from stancoreset.reference.collapsed.conditional import Conditional, Flat
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.collapsed.mixture import (
     WeightedDraws,
@@ -144,9 +144,9 @@ def sample_collapsed(
             conditional.require_proper(h)
             raise ReferenceFitError("prior times quadratic has no finite density")
         means[k, inner] = given.mean
-        here, of_quadratic = _draws(given, h, inner, times, rng)
-        draws.append(here)
-        left.append(of_quadratic)
+        noise = rng.standard_normal((times, int(inner.sum())))
+        draws.append(given.draw(h, inner, noise))
+        left.append(given.log_density(noise))
     theta = np.concatenate(draws)
     left_over = (target or density.log_density)(theta) - np.concatenate(left)
     spread = float(np.std(left_over))
@@ -227,14 +227,3 @@ def _stages(numbers: tuple[int, int, int], size: int) -> tuple[int, ...]:
     """Draws of each stage, for so many hyperparameters."""
     stages, least, each = numbers
     return (least + each * size,) * stages
-
-
-def _draws(
-    given: Given, h: Float, inner: NDArray[np.bool_], count: int, rng: np.random.Generator
-) -> tuple[Float, Float]:
-    """Draws (count, P) of u given h, and the quadratic of f at them."""
-    noise = rng.standard_normal((count, int(inner.sum())))
-    draws = np.empty((count, len(inner)))
-    draws[:, ~inner] = h
-    draws[:, inner] = given.mean + given.factor.spread(noise)
-    return draws, given.peak - 0.5 * np.sum(noise**2, axis=1)
