@@ -32,10 +32,10 @@ from stancoreset.rows import Blocks
 
 _log = logging.getLogger(__name__)
 
-# Pairs of candidates for each unit: at least and at most, beyond which chains cost less.
-_FEWEST, _MOST = 8, 64
-# Times that candidates are fitted to those before.
-_LOOKS = 2
+# Times that candidates are fitted to those before, and their pairs for each unit.
+_LOOKS, _LOOKED_AT = 2, 8
+# Largest number of pairs, beyond which chains cost less.
+_MOST = 64
 
 
 def posterior_by_unit(
@@ -96,10 +96,10 @@ def posterior_by_unit(
             return known.points[rng.permutation(known.resample(count, rng))]
 
         for _ in range(_LOOKS):
-            sampler, noise = sampler.fitted(of_h(policy.looked_at), _FEWEST, rng)
+            sampler, noise = sampler.fitted(of_h(policy.looked_at), _LOOKED_AT, rng)
             _log.debug("units: noise of %.3g nats² for a pair", noise)
         # An effective draw takes K exp(noise / K) evaluations, fewest where K is the noise.
-        pairs = max(_FEWEST, math.ceil(noise))
+        pairs = max(2, math.ceil(noise))
         if pairs > _MOST:
             raise ReferenceFitError(
                 f"{pairs} pairs of candidates for each unit are needed, expected at most {_MOST}"

@@ -53,6 +53,7 @@ from stancoreset.rows import (
     Matrix,
     dependencies,
     is_sparse,
+    without_negative,
 )
 from stancoreset.selection import PAIRS, Coreset, Expansion
 
@@ -113,14 +114,17 @@ class CollapsedSearch:
         return self.density(turn.expansion), turn.draws.mean(axis=0), width
 
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
-        """Prior × the quadratic of an expansion."""
+        """Prior × the quadratic of an expansion, which falls in all directions.
+
+        What rises along effects would make them improper where their scale is large.
+        """
         columns = expansion.columns
         return PriorTimesQuadratic(
             self.prior,
             replace(self.seen, columns=columns),
             expansion.centre[columns],
             expansion.gradient,
-            -expansion.hessian,
+            without_negative(-expansion.hessian),
         )
 
     def turn(
@@ -376,18 +380,21 @@ def _on_all(
         if gap <= near:
             break
         settled = moved <= policy.still and gap <= enough
-        if settled or number + 1 == policy.turns:
-            if by_unit is not None:
-                try:
-                    return by_unit(search, turn)
-                except StancoresetError as error:
-                    _log.debug("units are not weighted one by one: %s", error)
-            if settled:
-                break
-            raise ReferenceFitError(
-                f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected "
-                f"at most {near:.3g}"
-            )
+        last = number + 1 == policy.turns
+        # Some rows may complete a quadratic that has settled, for less than passes over many.
+        few = whole.n_obs <= policy.subsample_rows
+        if by_unit is not None and (few if settled else last):
+            try:
+                return by_unit(search, turn)
+            except StancoresetError as error:
+                _log.debug("units are not weighted one by one: %s", error)
+        if settled:
+            break
+    else:
+        raise ReferenceFitError(
+            f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected at "
+            f"most {near:.3g}"
+        )
     full, draws, known = search.full, turn.draws, here.log_likelihood
     require_usable(draws, full.param_names, "draws of prior times quadratic")
     more = turn.psi[len(known) : in_use(count, len(draws))]

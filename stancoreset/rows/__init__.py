@@ -17,6 +17,7 @@ from stancoreset.rows.blocks import (
     dense,
     is_sparse,
     quadratic_terms,
+    without_negative,
 )
 from stancoreset.rows.costs import Costs, CountedRows
 from stancoreset.rows.directions import Directions, dependencies
@@ -75,4 +76,5 @@ __all__ = [
     "repeats",
     "row_log_lik",
     "shown_rows",
+    "without_negative",
 ]

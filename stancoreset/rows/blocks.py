@@ -23,6 +23,7 @@ Lauritzen (1996), Graphical models, sections 5.3 and 6.1.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -424,6 +425,31 @@ def _stacked(blocks: Float) -> Float:
 def _times(blocks: Float, matrix: Float) -> Float:
     """(J, b, G) times (G, H) as one product: J small ones would read the matrix J times."""
     return (_stacked(blocks) @ matrix).reshape(*blocks.shape[:2], matrix.shape[1])
+
+
+def without_negative(matrix: AnyMatrix) -> AnyMatrix:
+    """The positive semi-definite part of a symmetric matrix, (p, p); itself if it has no other.
+
+    A block arrow stays one: what is negative in a group, given the shared coordinates, is left out
+    first, then what is negative along these. A sparse matrix that is none stays as it is.
+
+    >>> without_negative(np.diag([2.0, -1.0])).tolist()
+    [[2.0, 0.0], [0.0, 0.0]]
+    """
+    blocks = Blocks.of(matrix) if is_sparse(matrix) else None
+    if is_sparse(matrix) and blocks is None:
+        return matrix
+    least = NOISE * float(np.abs(matrix.diagonal()).max(initial=0.0))
+    with suppress(LinAlgError):
+        if blocks is None:
+            cholesky(matrix + least * np.eye(len(matrix)))
+        else:
+            blocks.factor(Matrix(matrix + least * sparse.eye_array(matrix.shape[0])))
+        return matrix
+    if blocks is not None:
+        return blocks.semidefinite(Matrix(matrix))[0]
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def quadratic_terms(

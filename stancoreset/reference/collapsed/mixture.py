@@ -51,10 +51,10 @@ class Proposal:
         return log_student_t(np.sum(z**2, axis=0), self.freedom, len(self.location)) - log_det
 
 
-def log_student_t(squared: Float, freedom: float, size: int) -> Float:
+def log_student_t(squared: Float, freedom: float | Float, size: int) -> Float:
     """Log density of so many coordinates by their squared distance, in units of the scale."""
     constant = gammaln(0.5 * (freedom + size)) - gammaln(0.5 * freedom)
-    constant -= 0.5 * size * np.log(np.pi * freedom)
+    constant = constant - 0.5 * size * np.log(np.pi * freedom)
     return np.asarray(constant - 0.5 * (freedom + size) * np.log1p(squared / freedom))
 
 

@@ -14,9 +14,10 @@ from a density q_j, for each unit whose Gaussian is N_j,
 are for any K: each W_j is an unbiased estimate of the unit's share in the marginal density of γ.
 
 Its noise costs effective draws. q_j are Student-t densities, for a likelihood may have a limit
-where the quadratic falls, with mean and scale of earlier candidates, in the coordinates in which
-N_j is standard. Distances from the mean are stratified, so that N_j / q_j leaves little noise, and
-the candidates of a pair are opposite each other, so that what r_j has of odd order leaves none.
+where the quadratic falls, with mean, scale and tails that suit earlier candidates, in the
+coordinates in which N_j is standard. Distances from the mean are stratified, so that N_j / q_j
+leaves little noise, and the candidates of a pair are opposite each other, so that what r_j has of
+odd order leaves none.
 
 References
 ----------
@@ -43,6 +44,8 @@ from stancoreset.rows import Blocks
 Remainders = Callable[[Float], tuple[Float, Float]]
 # Draws of the standard Gaussian that stand beside a unit's candidates, for each of its coordinates.
 _BESIDE = 10
+# Degrees of freedom of proposals, the heaviest tails first.
+_FREEDOM = (8.0, 32.0)
 
 
 @dataclass(frozen=True)
@@ -56,49 +59,62 @@ class UnitProposals:
     centre : ndarray, shape (dim u,)
     factors : tuple of ndarray, shape (J, b, b)
         Lower factors of the scales, of the units of each size b.
-    freedom : float
+    freedom : ndarray, shape (J,)
+        Degrees of freedom.
     """
 
     blocks: Blocks
     centre: Float = field(repr=False)
     factors: tuple[Float, ...] = field(repr=False)
-    freedom: float = 8.0
+    freedom: Float = field(repr=False)
 
     @classmethod
     def standard(cls, blocks: Blocks) -> UnitProposals:
-        """Those whose centre is zero, and scale one."""
+        """Those whose centre is zero and scale one, with the heaviest tails."""
         factors = [np.tile(np.eye(own.shape[1]), (len(own), 1, 1)) for own in blocks.members]
-        return cls(blocks, np.zeros(len(blocks.group)), tuple(factors))
+        freedom = np.full(1 + int(blocks.group.max()), _FREEDOM[0])
+        return cls(blocks, np.zeros(len(blocks.group)), tuple(factors), freedom)
 
-    def draw(self, pairs: int, rng: np.random.Generator) -> tuple[Float, Float]:
-        """Pairs of candidates, first ones, then those opposite, and log N_j / q_j of each.
+    def draw(self, pairs: int, rng: np.random.Generator) -> Float:
+        """Pairs of candidates, first ones, then those opposite, (2K, dim u).
 
-        They are of shape (2K, dim u), with zeros for what is shared, and (2K, J).
+        What units share is zero.
         """
         found = np.zeros((2 * pairs, len(self.blocks.group)))
-        ratio = np.empty((2 * pairs, int(self.blocks.group.max()) + 1))
-        for own, factor in zip(self.blocks.members, self.factors, strict=True):
+        for unit, own, factor in self._parts():
             count, size = own.shape
             direction = rng.standard_normal((pairs, count, size))
             direction /= np.linalg.norm(direction, axis=2, keepdims=True)
             quantile = (np.arange(pairs)[:, None] + rng.random((pairs, count))) / pairs
-            squared = size * fdtri(size, self.freedom, quantile)
-            away = np.einsum("jab,kja->kjb", factor.swapaxes(1, 2), direction)
-            away *= np.sqrt(squared)[:, :, None]
+            distance = np.sqrt(size * fdtri(size, self.freedom[unit], quantile))
+            away = np.einsum("jab,kjb->kja", factor, direction) * distance[:, :, None]
             found[:, own] = self.centre[own] + np.concatenate([away, -away])
-            log_det = np.log(np.einsum("jaa->ja", factor)).sum(axis=1)
-            log_q = log_student_t(squared, self.freedom, size) - log_det
-            normal = -0.5 * (np.sum(found[:, own] ** 2, axis=2) + size * np.log(2 * np.pi))
-            ratio[:, self.blocks.group[own[:, 0]]] = normal - np.tile(log_q, (2, 1))
-        return found, ratio
+        return found
 
-    def fitted(self, candidates: Float, weights: Float) -> UnitProposals:
-        """Proposals with the moments of weighted candidates, (M, dim u) and (M, J)."""
-        weights = weights / weights.sum(axis=0)
+    def log_ratio(self, candidates: Float) -> Float:
+        """log N_j / q_j of candidates (M, dim u), (M, J)."""
+        found = np.empty((len(candidates), len(self.freedom)))
+        for unit, own, factor in self._parts():
+            size, here = own.shape[1], candidates[:, own]
+            away = np.einsum("jab,mjb->mja", np.linalg.inv(factor), here - self.centre[own])
+            log_q = log_student_t(np.sum(away**2, axis=2), self.freedom[unit], size)
+            log_q -= np.log(np.einsum("jaa->ja", factor)).sum(axis=1)
+            normal = -0.5 * (np.sum(here**2, axis=2) + size * np.log(2 * np.pi))
+            found[:, unit] = normal - log_q
+        return found
+
+    def fitted(self, candidates: Float, log_w: Float) -> UnitProposals:
+        """Proposals that suit weighted candidates, (M, dim u) and (M, J).
+
+        They have the candidates' mean and covariance, and as heavy tails as leave weights with the
+        smallest variance, but for two of its standard errors.
+        """
+        weights = np.exp(log_w - log_w.max(axis=0))
+        weights /= weights.sum(axis=0)
         worth = 1 / np.sum(weights**2, axis=0)
         centre, factors = self.centre.copy(), []
-        for own in self.blocks.members:
-            unit, width = self.blocks.group[own[:, 0]], own.shape[1]
+        for unit, own, _ in self._parts():
+            width = own.shape[1]
             share = (worth[unit] / (worth[unit] + _BESIDE * width))[:, None]
             here, w = candidates[:, own], weights[:, unit]
             mean = share * np.einsum("mj,mja->ja", w, here)
@@ -108,7 +124,20 @@ class UnitProposals:
                 np.linalg.cholesky(share[..., None] * (cov - np.eye(width)) + np.eye(width))
             )
             centre[own] = mean
-        return UnitProposals(self.blocks, centre, tuple(factors))
+        own_ratio, count = self.log_ratio(candidates), len(candidates)
+        tried, variances = [], []
+        for freedom in _FREEDOM:
+            each = np.full(len(self.freedom), freedom)
+            tried.append(UnitProposals(self.blocks, centre, tuple(factors), each))
+            # E_p p/q' = M Σ w² q/q', w those of candidates from q.
+            squares = count**2 * weights**2 * np.exp(tried[-1].log_ratio(candidates) - own_ratio)
+            variances.append(squares.mean(axis=0) + 2 * squares.std(axis=0) / np.sqrt(count))
+        return replace(tried[0], freedom=np.array(_FREEDOM)[np.argmin(variances, axis=0)])
+
+    def _parts(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Float]]:
+        """Numbers, coordinates and factors of the units of each size."""
+        for own, factor in zip(self.blocks.members, self.factors, strict=True):
+            yield self.blocks.group[own[:, 0]], own, factor
 
 
 @dataclass(frozen=True)
@@ -166,7 +195,7 @@ class UnitSampler:
         for one, given in zip(h, conditional.given(h), strict=True):
             if isinstance(given, Flat):
                 raise ReferenceFitError("prior times quadratic has no finite density")
-            standard, ratio = self.proposals.draw(pairs, rng)
+            standard = self.proposals.draw(pairs, rng)
             standard[:, shared] = rng.standard_normal(np.count_nonzero(shared))
             theta = given.draw(one, conditional.inner, standard)
             common, left = self.remainders(theta)
@@ -176,7 +205,9 @@ class UnitSampler:
                     f"units are not independent given the parameters that they share: what they "
                     f"leave in common differs by {np.ptp(common):.3g} nats"
                 )
-            yield _Candidates(theta, standard, float(common[0]), left + ratio)
+            yield _Candidates(
+                theta, standard, float(common[0]), left + self.proposals.log_ratio(standard)
+            )
 
     def fitted(self, h: Float, pairs: int, rng: np.random.Generator) -> tuple[UnitSampler, float]:
         """This sampler with proposals that suit its candidates at some h, and these ones' noise.
@@ -186,7 +217,7 @@ class UnitSampler:
         found = list(self.candidates(h, pairs, rng))
         proposals = self.proposals.fitted(
             np.concatenate([one.standard for one in found]),
-            np.concatenate([one.weights for one in found]),
+            np.concatenate([one.log_w for one in found]),
         )
         return replace(self, proposals=proposals), float(np.mean([one.noise for one in found]))
 

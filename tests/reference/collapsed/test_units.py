@@ -101,19 +101,20 @@ def test_proposals_have_the_moments_of_what_they_are_fitted_to():
     root = np.array([[0.5, 0.0], [0.3, 0.4]])
     proposals = UnitProposals.standard(blocks)
     for _ in range(3):
-        candidates, ratio = proposals.draw(20_000, rng)
+        candidates = proposals.draw(20_000, rng)
         away = (candidates[:, 1:3] - [0.7, -0.4]) @ np.linalg.inv(root).T
-        log_w = ratio.copy()
+        log_w = proposals.log_ratio(candidates)
         log_w[:, 0] += 0.5 * np.sum(candidates[:, 1:3] ** 2 - away**2, axis=1)
-        proposals = proposals.fitted(candidates, np.exp(log_w - log_w.max(axis=0)))
+        proposals = proposals.fitted(candidates, log_w)
     assert proposals.centre == pytest.approx([0.0, 0.7, -0.4, 0.0, 0.0], abs=0.01)
     first, second = proposals.factors[0]
     np.testing.assert_allclose(first, root, atol=0.01)
     np.testing.assert_allclose(second, np.eye(2), atol=0.01)
     # Their own density is SciPy's.
-    candidates, ratio = proposals.draw(4, rng)
+    candidates = proposals.draw(4, rng)
+    ratio, freedom = proposals.log_ratio(candidates), proposals.freedom[0]
     shape = first @ first.T
-    theirs = multivariate_t(proposals.centre[1:3], shape, df=8).logpdf(candidates[:, 1:3])
+    theirs = multivariate_t(proposals.centre[1:3], shape, df=freedom).logpdf(candidates[:, 1:3])
     normal = -0.5 * np.sum(candidates[:, 1:3] ** 2, axis=1) - np.log(2 * np.pi)
     np.testing.assert_allclose(ratio[:, 0], normal - theirs, atol=1e-10)
 
