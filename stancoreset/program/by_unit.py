@@ -17,7 +17,7 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.program.session import Session
 from stancoreset.program.without_rows import Psi
 from stancoreset.reference import PriorTimesQuadratic
-from stancoreset.rows import Blocks, FullData, Matrix, quadratic_terms
+from stancoreset.rows import Blocks, Costs, FullData, Matrix, quadratic_terms
 from stancoreset.rows.tables import StoredRows
 from stancoreset.selection.hermite import groups_of_rows, indicators
 
@@ -37,6 +37,8 @@ class RemaindersByUnit:
         The weight of each row, in the column of its unit; rows of no unit are in the last.
     of_terms : matrix, shape (p, J)
         The unit of each coordinate of the quadratic.
+    passes : Costs
+        Counts what is evaluated.
     """
 
     rows: BoundModel
@@ -44,6 +46,7 @@ class RemaindersByUnit:
     density: PriorTimesQuadratic
     of_rows: Matrix = field(repr=False)
     of_terms: Matrix = field(repr=False)
+    passes: Costs = field(repr=False)
 
     def __call__(self, draws: Float) -> tuple[Float, Float]:
         """r_0 (M,), and r_j (M, J), at unconstrained draws (M, P)."""
@@ -56,6 +59,7 @@ class RemaindersByUnit:
 
     def log_lik(self, draws: Float) -> Float:
         """Log likelihoods of all rows, (M, P) → (M, N)."""
+        self.passes.add(gradients=len(draws))
         return _log_lik(self.rows, self.seen(draws))
 
 
@@ -90,7 +94,7 @@ def remainders_by_unit(
         of_rows = indicators(np.where(of_row < 0, count, of_row), count + 1)
         of_rows.data *= full.row_weights
         of_terms = indicators(groups_of_rows(density.seen, *where, units), count)
-        yield RemaindersByUnit(rows, seen, density, of_rows, of_terms)
+        yield RemaindersByUnit(rows, seen, density, of_rows, of_terms, full.passes)
 
 
 def _log_lik(rows: BoundModel, psi: Float, at_once: int = 64) -> Float:

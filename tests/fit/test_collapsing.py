@@ -12,7 +12,8 @@ from seeds import reseeded
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import stancoreset as sc
-from stancoreset.fit.collapsing import collapsed_reference
+from stancoreset.errors import ReferenceFitError
+from stancoreset.fit.collapsing import collapsed_reference, quadratic_of_likelihood
 from stancoreset.policy import DEFAULT, Policy
 from stancoreset.program import draws_container
 from stancoreset.reference import ITERATED
@@ -141,3 +142,50 @@ def test_turns_on_a_subsample_end_where_those_on_all_rows_do():
     sd = found[1].std(axis=0)
     assert np.all(np.abs(found[0].mean(axis=0) - found[1].mean(axis=0)) < 0.15 * sd)
     assert np.all(np.abs(found[0].std(axis=0) / sd - 1) < 0.15)
+
+
+#: A curve of four parameters for every compound.
+DOSES = """
+data { int N; int J; array[N] int<lower=1, upper=J> compound; vector[N] dose; vector[N] y; }
+parameters { vector[4] m; vector<lower=0>[4] s; matrix[4, J] z; real<lower=0> sigma; }
+transformed parameters { matrix[4, J] th; for (k in 1:4) th[k] = m[k] + s[k] * z[k]; }
+model {
+  m ~ normal(0, 2); s ~ normal(0, 1); to_vector(z) ~ std_normal(); sigma ~ exponential(1);
+  for (n in 1:N) {
+    int j = compound[n];
+    y[n] ~ normal(
+      th[1, j] + exp(th[2, j]) * inv_logit(exp(th[3, j]) * (dose[n] - th[4, j])), sigma);
+  }
+}"""
+
+
+def doses(compounds, rows):
+    rng = np.random.default_rng(7)
+    j = np.repeat(np.arange(compounds), rows)
+    th = np.array([0, 1, 0.5, 0]) + [0.3, 0.3, 0.3, 0.7] * rng.standard_normal((compounds, 4))
+    dose = rng.uniform(-3, 3, len(j))
+    rise = 1 / (1 + np.exp(-np.exp(th[j, 2]) * (dose - th[j, 3])))
+    y = th[j, 0] + np.exp(th[j, 1]) * rise + 0.3 * rng.standard_normal(len(j))
+    return {"N": len(j), "J": compounds, "compound": j + 1, "dose": dose, "y": y}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_climbs_that_ended_on_their_way_are_no_modes(seed):
+    """They ended 8 to 130 nats below the top, which they reach when they go on."""
+    data = doses(20, 40)
+    with sc.CoresetModel(stan_code=DOSES, engine="stanli") as model:
+        session, checked = model._session, model.read(data)
+        full = session.full_data(checked)
+        expansion, _ = quadratic_of_likelihood(session, checked, full, seed, DEFAULT)
+    assert np.isfinite(expansion.gradient).all()
+
+
+@pytest.mark.slow
+@pytest.mark.fit
+def test_a_quadratic_that_rises_along_effects_is_no_pole_of_their_scales():
+    """Mean second derivatives of 200 curves are not negative in all directions."""
+    with sc.CoresetModel(stan_code=DOSES, engine="stanli") as model:
+        session, checked = model._session, model.read(doses(200, 75))
+        full = session.full_data(checked)
+        with pytest.raises(ReferenceFitError, match="the quadratic leaves"):  # and no other
+            collapsed_reference(session, checked, full, 200, 3, DEFAULT)

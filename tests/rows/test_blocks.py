@@ -12,6 +12,7 @@ from scipy.linalg import LinAlgError, expm
 from stancoreset.engines.stanli import StanliEngine
 from stancoreset.reference.base import GaussianFit, fit_gaussian, moments
 from stancoreset.reference.laplace import gaussian_at
+from stancoreset.rows import without_negative
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
@@ -293,6 +294,20 @@ def test_what_is_negative_within_a_group_is_left_out():
     assert changed[worst].any() == np.False_
     kept = np.setdiff1d(np.arange(len(group)), [worst, *np.flatnonzero(group < 0)])
     np.testing.assert_allclose(changed[np.ix_(kept, kept)], matrix[np.ix_(kept, kept)], atol=1e-10)
+
+
+def test_a_matrix_without_negative_eigenvalues_is_its_own_positive_part():
+    matrix, _ = arrow(groups=150, width=2, shared=3, seed=4)
+    sparse = Matrix(matrix)
+    assert without_negative(matrix) is matrix
+    assert without_negative(sparse) is sparse
+    bent = matrix.copy()
+    bent[7, 7] = bent[8, 8] = -1.0
+    for found in (without_negative(bent), without_negative(Matrix(bent)).toarray()):
+        assert np.linalg.eigvalsh(found)[0] > -1e-8
+    values, vectors = np.linalg.eigh(bent)
+    expected = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    np.testing.assert_allclose(without_negative(bent), expected, atol=1e-10)
 
 
 # --- Hessians ----------------------------------------------------------------------------

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtri
 
-from stancoreset.engines import Float
+from stancoreset.engines import FARTHEST, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.reference.collapsed.conditional import Conditional, Flat
 from stancoreset.reference.collapsed.mixture import log_student_t
@@ -205,9 +205,9 @@ class UnitSampler:
                     f"units are not independent given the parameters that they share: what they "
                     f"leave in common differs by {np.ptp(common):.3g} nats"
                 )
-            yield _Candidates(
-                theta, standard, float(common[0]), left + self.proposals.log_ratio(standard)
-            )
+            # Where all candidates of a unit are impossible, so is γ.
+            log_w = np.maximum(left + self.proposals.log_ratio(standard), -FARTHEST)
+            yield _Candidates(theta, standard, float(common[0]), log_w)
 
     def fitted(self, h: Float, pairs: int, rng: np.random.Generator) -> tuple[UnitSampler, float]:
         """This sampler with proposals that suit its candidates at some h, and these ones' noise.
