@@ -381,9 +381,10 @@ def _on_all(
             break
         settled = moved <= policy.still and gap <= enough
         last = number + 1 == policy.turns
-        # Some rows may complete a quadratic that has settled, for less than passes over many.
+        # Where rows may complete a quadratic they cost less than many passes over all rows.
         few = whole.n_obs <= policy.subsample_rows
-        if by_unit is not None and (few if settled else last):
+        tried = few and gap > policy.mendable if settled else last
+        if by_unit is not None and tried:
             try:
                 return by_unit(search, turn)
             except StancoresetError as error:

@@ -11,7 +11,7 @@ import stancoreset as sc
 from stancoreset.errors import NoCoresetError
 from stancoreset.posterior import arviz
 
-CURVES, TIMES = 80, 12
+CURVES, TIMES = 80, 9
 #: Curves that fall from a height exp(a), some fast and some slowly: of each both are hardly known.
 CODE = """
 data {
