@@ -431,13 +431,15 @@ def without_negative(matrix: AnyMatrix) -> AnyMatrix:
     """The positive semi-definite part of a symmetric matrix, (p, p); itself if it has no other.
 
     A block arrow stays one: what is negative in a group, given the shared coordinates, is left out
-    first, then what is negative along these. A sparse matrix that is none stays as it is.
+    first, then what is negative along these. A sparse matrix that is none stays as it is, and so
+    does one with entries that are not finite.
 
     >>> without_negative(np.diag([2.0, -1.0])).tolist()
     [[2.0, 0.0], [0.0, 0.0]]
     """
     blocks = Blocks.of(matrix) if is_sparse(matrix) else None
-    if is_sparse(matrix) and blocks is None:
+    numbers = matrix.data if is_sparse(matrix) else matrix
+    if (is_sparse(matrix) and blocks is None) or not np.isfinite(numbers).all():
         return matrix
     least = NOISE * float(np.abs(matrix.diagonal()).max(initial=0.0))
     with suppress(LinAlgError):

@@ -301,6 +301,8 @@ def test_a_matrix_without_negative_eigenvalues_is_its_own_positive_part():
     sparse = Matrix(matrix)
     assert without_negative(matrix) is matrix
     assert without_negative(sparse) is sparse
+    unknown = np.array([[np.nan, 0.0], [0.0, -1.0]])
+    assert without_negative(unknown) is unknown
     bent = matrix.copy()
     bent[7, 7] = bent[8, 8] = -1.0
     for found in (without_negative(bent), without_negative(Matrix(bent)).toarray()):
