@@ -144,10 +144,12 @@ class Conditional:
             known: Float | None = None
             for k, point in enumerate(points):
                 jacobian = jacobians(k)
+                with np.errstate(invalid="ignore"):  # outside the support H is not finite
+                    prior = priors(k)
                 # Of centred effects it is always the same.
                 if known is None or not np.array_equal(known, jacobian.data):
                     known, bent = jacobian.data, self.sandwich.value(jacobian)
-                hessian = self.sandwich.less(bent, priors(k))
+                hessian = self.sandwich.less(bent, prior)
                 try:
                     factor = _factored(hessian, self.blocks)
                 except (LinAlgError, ValueError):

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.special import gammaln, logsumexp
 
 from stancoreset.engines import Float, climb
@@ -37,6 +37,16 @@ class Proposal:
     location: Float
     lower: Float = field(repr=False)
     freedom: float = 4.0
+
+    @classmethod
+    def of(cls, location: Float, scale: Float) -> Proposal:
+        """The density with a scale (d, d); a `ReferenceFitError` if it is not positive definite."""
+        try:
+            return cls(location, cholesky(scale, lower=True))
+        except (LinAlgError, ValueError):  # or if it is not finite
+            raise ReferenceFitError(
+                "the marginal density of the hyperparameters has no covariance at its mode"
+            ) from None
 
     def draw(self, count: int, rng: np.random.Generator) -> Float:
         """Draws, (count, d)."""
@@ -209,7 +219,7 @@ def sample_by_importance(
     Raises
     ------
     ReferenceFitError
-        If the density is zero at all draws.
+        If the density is zero at all draws, or a covariance is not positive definite.
 
     Examples
     --------
@@ -224,7 +234,7 @@ def sample_by_importance(
     counts: list[int] = []
     location = mode
     for size in sizes:
-        proposals.append(Proposal(location, cholesky(wider * cov, lower=True)))
+        proposals.append(Proposal.of(location, wider * cov))
         counts.append(size)
         new = proposals[-1].draw(size, rng)
         points = np.concatenate([points, new])

@@ -206,7 +206,7 @@ class UnitSampler:
                     f"leave in common differs by {np.ptp(common):.3g} nats"
                 )
             # Where all candidates of a unit are impossible, so is γ.
-            log_w = np.maximum(left + self.proposals.log_ratio(standard), -FARTHEST)
+            log_w = np.fmax(left + self.proposals.log_ratio(standard), -FARTHEST)
             yield _Candidates(theta, standard, float(common[0]), log_w)
 
     def fitted(self, h: Float, pairs: int, rng: np.random.Generator) -> tuple[UnitSampler, float]:

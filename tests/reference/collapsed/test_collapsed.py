@@ -295,6 +295,16 @@ def test_importance_sampling_is_that_of_a_lattice_in_two_dimensions():
     assert np.all(np.abs(np.sqrt(np.diag(found.cov)) / sd - 1) < 0.2)
 
 
+@pytest.mark.parametrize("bad", [0.0, np.nan])
+def test_a_covariance_that_is_none_is_refused(bad):
+    def flat(x):
+        return np.zeros(len(x))
+
+    cov, rng = np.array([[1.0, bad], [bad, bad]]), np.random.default_rng(1)
+    with pytest.raises(ReferenceFitError, match="has no covariance"):
+        sample_by_importance(flat, np.zeros(2), cov, (10,), rng)
+
+
 def test_resampling_is_unbiased():
     weighted = WeightedDraws(np.arange(3.0)[:, None], np.log([0.5, 0.3, 0.2]))
     rng = np.random.default_rng(0)
