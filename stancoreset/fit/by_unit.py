@@ -1,7 +1,7 @@
 """Draws of the posterior where units are independent, and no quadratic describes them together.
 
-Units of several parameters, as compounds with a curve each, or patients, leave little of the log
-likelihood each and much together. They are weighted one by one (`UnitSampler`).
+The error of a quadratic is a sum over units, as compounds with a curve each, or patients. It may be
+small for each unit and large for all of them. Units are then weighted one by one (`UnitSampler`).
 """
 
 from __future__ import annotations

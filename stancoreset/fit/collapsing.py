@@ -371,27 +371,20 @@ def _on_all(
     policy = search.policy
     near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
     before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn)
-    for number in range(policy.turns):
+    for _ in range(policy.turns):
         before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, final=True)
         looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
         here = reference_in_psi(turn.psi, looked_at, whole, search.seed)
         gap, moved = turn.expansion.gap(here), _moved(before, turn)
         _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
-        if gap <= near:
+        if gap <= near or (moved <= policy.still and gap <= enough):
             break
-        settled = moved <= policy.still and gap <= enough
-        last = number + 1 == policy.turns
-        # Where rows may complete a quadratic they cost less than many passes over all rows.
-        few = whole.n_obs <= policy.subsample_rows
-        tried = few and gap > policy.mendable if settled else last
-        if by_unit is not None and tried:
+    else:
+        if by_unit is not None:
             try:
                 return by_unit(search, turn)
             except StancoresetError as error:
                 _log.debug("units are not weighted one by one: %s", error)
-        if settled:
-            break
-    else:
         raise ReferenceFitError(
             f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected at "
             f"most {near:.3g}"

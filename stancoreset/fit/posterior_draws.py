@@ -43,7 +43,8 @@ def reference_of_draws(
 ) -> tuple[Reference, NDArray[np.bool_]]:
     """The reference of draws (S, P) in the order of chains, and which of them it evaluates, (S,).
 
-    At least `count` of them are evaluated on all rows, if that are not very many.
+    Evenly spaced draws are evaluated on all rows: `count` of them, or `Policy.looked_at` if that is
+    less, as far as `in_use` allows.
     """
     require_usable(rows, full.param_names, "draws of the posterior")
     some = in_use(min(count, policy.looked_at), len(rows))

@@ -10,14 +10,15 @@ from a density q_j, for each unit whose Gaussian is N_j,
 
     w_jk = exp r_j(u_jk, γ) N_j(u_jk) / q_j(u_jk),   W_j = mean_k w_jk,   w(γ) = exp r_0(γ) Π_j W_j,
 
-γ resampled by w(γ), and u_j of its candidates by w_jk, are weighted draws of the posterior. They
-are for any K: each W_j is an unbiased estimate of the unit's share in the marginal density of γ.
+Draws of the posterior are made by resampling γ with the weights w(γ), and each u_j among its
+candidates with the weights w_jk. That holds for any K, because each W_j is an unbiased estimate
+of the unit's share in the marginal density of γ.
 
-Its noise costs effective draws. q_j are Student-t densities, for a likelihood may have a limit
-where the quadratic falls, with mean, scale and tails that suit earlier candidates, in the
-coordinates in which N_j is standard. Distances from the mean are stratified, so that N_j / q_j
-leaves little noise, and the candidates of a pair are opposite each other, so that what r_j has of
-odd order leaves none.
+The noise of W_j makes the weights less even. q_j are Student-t densities, because a likelihood may
+have a limit where the quadratic falls. Their mean, scale and tails are those of earlier candidates,
+in the coordinates in which N_j is standard. Distances from the mean are stratified, so that
+N_j / q_j leaves little noise. The candidates of a pair are opposite each other, so that what r_j
+has of odd order leaves none.
 
 References
 ----------
@@ -70,7 +71,7 @@ class UnitProposals:
 
     @classmethod
     def standard(cls, blocks: Blocks) -> UnitProposals:
-        """Those whose centre is zero and scale one, with the heaviest tails."""
+        """Proposals with centre zero, scale one and the heaviest tails."""
         factors = [np.tile(np.eye(own.shape[1]), (len(own), 1, 1)) for own in blocks.members]
         freedom = np.full(1 + int(blocks.group.max()), _FREEDOM[0])
         return cls(blocks, np.zeros(len(blocks.group)), tuple(factors), freedom)
@@ -164,7 +165,7 @@ class UnitDraws:
 
 @dataclass(frozen=True)
 class UnitSampler:
-    """What draws units, given h.
+    """Draws the parameters of all units, given h, from the posterior.
 
     Attributes
     ----------
