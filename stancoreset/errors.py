@@ -15,6 +15,7 @@ __all__ = [
     "EngineError",
     "EngineNotFoundError",
     "IdentityError",
+    "ImproperPosteriorError",
     "ModeAtInfinityError",
     "NoCoresetError",
     "OptionError",
@@ -73,6 +74,10 @@ class ReferenceFitError(StancoresetError):
 
 class ModeAtInfinityError(ReferenceFitError):
     """The posterior mode lies at infinity: separated data under a flat prior, no posterior."""
+
+
+class ImproperPosteriorError(ModeAtInfinityError):
+    """There is no posterior: its density has no finite integral, whatever chains do."""
 
 
 class NoCoresetError(StancoresetError, AttributeError):

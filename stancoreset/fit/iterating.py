@@ -25,7 +25,12 @@ from stancoreset.engines import (
     Float,
     StanData,
 )
-from stancoreset.errors import ModeAtInfinityError, ReferenceFitError, StancoresetError
+from stancoreset.errors import (
+    ImproperPosteriorError,
+    ModeAtInfinityError,
+    ReferenceFitError,
+    StancoresetError,
+)
 from stancoreset.fit.all_rows import are_few, stand_for_themselves
 from stancoreset.fit.by_unit import posterior_by_unit
 from stancoreset.fit.collapsing import (
@@ -100,11 +105,15 @@ class ReferenceIteration:
         if integrates:
             try:
                 return integrated_reference(*self._collapsing, self.nuts)
+            except ImproperPosteriorError:
+                raise
             except StancoresetError as error:
                 _log.debug("no units are integrated out: %s", _clause(error))
         if collapses and self.may_collapse:
             try:
                 return collapsed_reference(*self._collapsing, self._by_unit if integrates else None)
+            except ImproperPosteriorError:
+                raise
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
@@ -131,6 +140,8 @@ class ReferenceIteration:
             return fit()
         try:
             return collapsed_reference(*self._collapsing)
+        except ImproperPosteriorError:
+            raise
         except StancoresetError as error:
             return replace(fit(), unsettled=_clause(error))
 

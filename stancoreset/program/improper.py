@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import BoundModel, Float
-from stancoreset.errors import ReferenceFitError, StancoresetError
+from stancoreset.errors import ImproperPosteriorError, StancoresetError
 from stancoreset.limits import NOISE
 from stancoreset.rows import MAX_ROWS_PER_CHUNK, FullData
 
@@ -30,7 +30,7 @@ def require_known(full: FullData, seed: int) -> None:
 
     Raises
     ------
-    ReferenceFitError
+    ImproperPosteriorError
         It names the parameter.
     """
     unknown: list[str] = []
@@ -38,7 +38,7 @@ def require_known(full: FullData, seed: int) -> None:
         found = _unknown(full, np.random.default_rng([seed, 61]))
         unknown = [full.param_names[k] for k in found]
     if unknown:
-        raise ReferenceFitError(
+        raise ImproperPosteriorError(
             f"the posterior is improper: the log density is the same with {unknown[0]} at "
             f"{-_FAR:g} and at {_FAR:g}, so that neither the prior nor any row knows it; give it a "
             "prior, or correct the data by which it reaches the rows, such as a column that is "

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stancoreset as sc
-from stancoreset.errors import ReferenceFitError
+from stancoreset.errors import ImproperPosteriorError, ReferenceFitError
 from stancoreset.program import improper
 
 ROWS = 2_500
@@ -73,3 +73,28 @@ def test_a_fit_says_so_before_it_draws() -> None:
         pytest.raises(ReferenceFitError, match="neither the prior nor any row knows it"),
     ):
         model.fit(data, seed=1)
+
+
+@pytest.mark.fit
+def test_raw_effects_without_a_prior_are_told_by_their_scale() -> None:
+    """∫ L(σ z) dz ∝ σ^(−dim z): chains would run away to σ = 0 and z = ±∞."""
+    code = """
+    data { int N; int J; array[N] int g; vector[N] y; }
+    parameters { real a; vector[J] z; real<lower=0> tau; real<lower=0> sigma; }
+    model {
+      a ~ normal(0, 1); tau ~ normal(0, 1); sigma ~ normal(0, 1);PRIOR
+      y ~ student_t(4, a + tau * z[g], sigma);
+    }
+    """
+    rng = np.random.default_rng(0)
+    g = rng.integers(20, size=3_000)
+    y = 1 + 0.5 * rng.normal(size=20)[g] + rng.standard_t(4, 3_000)
+    data = {"N": 3_000, "J": 20, "g": g + 1, "y": y}
+    with (
+        sc.CoresetModel(stan_code=code.replace("PRIOR", ""), engine="stanli") as model,
+        pytest.raises(ImproperPosteriorError, match=r"rises without bound along tau: .* at -40"),
+    ):
+        model.fit(data, seed=1)
+    proper = code.replace("PRIOR", " z ~ std_normal();")
+    with sc.CoresetModel(stan_code=proper, engine="stanli") as model:
+        assert model.fit(data, seed=1).certificate.verdict == "certified"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
-from stancoreset.errors import ReferenceFitError
+from stancoreset.errors import ImproperPosteriorError, ReferenceFitError
 from stancoreset.posterior import KHAT_USABLE
 from stancoreset.reference.collapsed.block import MOST_HYPERPARAMETERS
 from stancoreset.reference.collapsed.conditional import Conditional, Flat
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 # Stages, and draws of each: for a search, and for draws that are a reference.
 _SEARCH, _FINAL = (2, 15, 10), (3, 40, 25)
+# How far from its mode a density of logarithms and logits has long fallen: e⁴⁰ is 10¹⁷.
+_FAR = 40.0
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ def sample_collapsed(
         If nothing is Gaussian given the rest, the rest are more than twelve, or the prior is
         improper in u given h; of `final` draws also if the weights of h or of the remainder cannot
         be trusted.
+    ImproperPosteriorError
+        If the marginal density of h rises without bound: the posterior is improper.
     """
     outer = int(np.sum(~inner))
     if not inner.any() or outer > MOST_HYPERPARAMETERS:
@@ -129,6 +133,7 @@ def sample_collapsed(
             if not np.isfinite(conditional.log_marginal(start[None])[0]):
                 conditional.require_proper(start)
             place = find_mode(conditional.log_marginal, start)
+            _require_bounded(conditional, place[0])
         found = _hyperparameters(conditional, *place, rng, final=final, least=effective)
         which = found.resample(count, rng)
     else:
@@ -170,6 +175,30 @@ def sample_collapsed(
         weighted = WeightedDraws(theta, np.zeros(count))
     order = rng.permutation(weighted.resample(count, rng))
     return CollapsedDraws(theta[order], means, repeats, found, inner, spread)
+
+
+def _require_bounded(conditional: Conditional, mode: Float) -> None:
+    """Refuse a marginal density of h that is higher the farther h is from its mode.
+
+    A scale σ of effects σ z with a flat prior of z is such an h: ∫ L(σ z) dz ∝ σ^(−dim z).
+    """
+    size = len(mode)
+    moves = _FAR * np.concatenate([-np.eye(size), np.eye(size)])
+    points = np.concatenate([mode[None], mode + moves, mode + 2 * moves])
+    values = conditional.log_marginal(points)
+    far, farther = np.split(values[1:], 2)
+    rising = np.flatnonzero((far > values[0]) & (farther > far))
+    if len(rising):
+        k = int(rising[np.argmax(far[rising])])
+        name = np.array(conditional.density.param_names)[~conditional.inner][k % size]
+        raise ImproperPosteriorError(
+            f"the posterior is improper: without the parameters that are Gaussian given {name}, "
+            f"its log density rises without bound along {name}: in unconstrained coordinates it is "
+            f"higher by {far[k] - values[0]:,.0f} at {points[1 + k, k % size]:.3g}, and by "
+            f"{farther[k] - values[0]:,.0f} at {points[1 + 2 * size + k, k % size]:.3g}, than at "
+            f"{mode[k % size]:.3g}; give {name}, and the parameters that it multiplies, proper "
+            "priors"
+        )
 
 
 def _hyperparameters(

@@ -4,7 +4,7 @@ cd tests
 python -m calibration.public --out FOLDER [--programs a,b] [--datasets 0-9] [--limit 120]
 python -m calibration.public --report FOLDER [--picture FILE]
 
-The folder calibration/public has the records of 870 fits.
+The folder calibration/public has the records of 1,000 fits.
 """
 
 from __future__ import annotations

@@ -114,3 +114,14 @@ def choice_shares(s: Simulation) -> Drawn:
     u = np.column_stack([np.zeros(n), u + truth["sd_store"] * truth["z"][g]])
     bought = s.rng.multinomial(s.rng.integers(1, 9, n), softmax(u))
     return truth, {"N": n, "S": stores, "bought": bought, "store": g + 1, "discount": discount}
+
+
+@case(KIND, ("units", "separated"), coefficient="b")
+def choice_ranked(s: Simulation) -> Drawn:
+    n, number, attributes = s.count(), 4, 4
+    truth = {"b": s.normal(0, 0.7, attributes)}
+    X = alternatives(s, n, number, attributes)
+    worth = X @ truth["b"] + s.rng.gumbel(size=(n, number))
+    best_first = np.argsort(-worth, axis=1)
+    X = np.take_along_axis(X, best_first[:, :, None], axis=1)
+    return truth, {"N": n, "J": number, "K": attributes, "X": X}

@@ -145,3 +145,52 @@ def counts_seasons(s: Simulation) -> Drawn:
         "W": n, "R": regions, "cases": s.rng.poisson(np.exp(eta)), "region": g + 1,
         "week": week.astype(float), "years": years, "prior_scale": 0.3,
     }  # fmt: skip
+
+
+@case(KIND, ("separated", "units"), coefficient="base b_size b_late", shape="lambda")
+def counts_generalized(s: Simulation) -> Drawn:
+    n = s.count()
+    truth = {
+        "base": s.normal(0.5, 0.5),
+        "b_size": s.normal(0, 0.3),
+        "b_late": s.normal(-0.3, 0.3),
+        "lambda": s.rng.beta(2, 6),
+    }
+    size, late, traps = s.predictor(n), s.flag(n), s.rng.integers(1, 5, n).astype(float)
+    mean = traps * np.exp(truth["base"] + truth["b_size"] * size + truth["b_late"] * late)
+    # Each count has a Poisson number of descendants, these too, and so on.
+    born = s.rng.poisson(mean * (1 - truth["lambda"]))
+    eggs = np.zeros(n, dtype=int)
+    while born.any():
+        eggs += born
+        born = s.rng.poisson(truth["lambda"] * born)
+    return truth, {"N": n, "eggs": eggs, "size_": size, "late": late, "traps": traps}
+
+
+@case(
+    KIND,
+    ("rare level", "small scale"),
+    coefficient="base home_advantage",
+    scale="sd_attack sd_defence",
+    effect="attack defence",
+)
+def counts_goals(s: Simulation) -> Drawn:
+    n, teams = s.count(), 60
+    sd_attack, sd_defence = s.scale(s.half_normal(0.4)), s.half_normal(0.4)
+    truth = {
+        "base": s.normal(0, 0.5),
+        "home_advantage": s.normal(0.3, 0.2),
+        "attack": s.normal(0, sd_attack, teams),
+        "defence": s.normal(0, sd_defence, teams),
+        "sd_attack": sd_attack,
+        "sd_defence": sd_defence,
+    }
+    home = s.levels(n, teams)
+    away = (home + s.rng.integers(1, teams, n)) % teams
+    for_home = truth["home_advantage"] + truth["attack"][home] - truth["defence"][away]
+    for_away = truth["attack"][away] - truth["defence"][home]
+    return truth, {
+        "n_games": n, "n_teams": teams, "home": home + 1, "away": away + 1,
+        "goals_home": s.rng.poisson(np.exp(truth["base"] + for_home)),
+        "goals_away": s.rng.poisson(np.exp(truth["base"] + for_away)),
+    }  # fmt: skip

@@ -110,3 +110,26 @@ def occupancy_distance(s: Simulation) -> Drawn:
         "N": n, "n_obs": observers, "W": width, "d": np.clip(d, 0, width), "observer": g + 1,
         "wind": wind,
     }  # fmt: skip
+
+
+@case(KIND, ("separated", "units"), coefficient="a_phi b_mass a_p b_female")
+def occupancy_recapture(s: Simulation) -> Drawn:
+    occasions = 7
+    n = s.count(occasions)
+    truth = {
+        "a_phi": s.normal(1, 0.5, occasions - 1),
+        "b_mass": s.normal(0, 0.4),
+        "a_p": s.normal(0, 0.7),
+        "b_female": s.normal(0, 0.4),
+    }
+    mass, female = s.predictor(n), s.flag(n, 0.5)
+    phi = inverse_logit(truth["a_phi"] + truth["b_mass"] * mass[:, None])
+    p = inverse_logit(truth["a_p"] + truth["b_female"] * female)
+    marked = s.rng.integers(occasions, size=n)
+    y, alive = np.zeros((n, occasions), dtype=int), np.ones(n, dtype=bool)
+    y[np.arange(n), marked] = 1
+    for t in range(1, occasions):
+        there = marked < t
+        alive &= ~there | (s.rng.random(n) < phi[:, t - 1])
+        y[:, t] |= there & alive & (s.rng.random(n) < p)
+    return truth, {"T": occasions, "I": n, "y": y, "mass": mass, "female": female}

@@ -105,3 +105,33 @@ def dose_cells(s: Simulation) -> Drawn:
     mean = truth["low"] + (1 - truth["low"]) * rise
     share = s.rng.beta(mean * truth["precision"], (1 - mean) * truth["precision"])
     return truth, {"N": n, "field": field, "broken": np.clip(share, 1e-12, 1 - 1e-12)}
+
+
+@case(
+    KIND,
+    ("rare level", "small scale"),
+    coefficient="log_cl log_v",
+    shape="ka",
+    scale="omega sigma",
+    effect="z",
+)
+def dose_pharmacokinetics(s: Simulation) -> Drawn:
+    n, patients = s.count(), 150
+    truth = {
+        "log_cl": s.normal(1, 0.3),
+        "log_v": s.normal(3.5, 0.3),
+        "ka": s.lognormal(0.4, 0.3),
+        "omega": s.scale(s.half_normal(0.3, 2)),
+        "z": s.normal(size=(2, patients)),
+        "sigma": s.half_normal(0.3),
+    }
+    g, hours = s.levels(n, patients), s.rng.uniform(0.25, 24, n)
+    dose = s.rng.choice([100.0, 200.0, 400.0], patients)
+    cl = np.exp(truth["log_cl"] + truth["omega"][0] * truth["z"][0])[g]
+    v = np.exp(truth["log_v"] + truth["omega"][1] * truth["z"][1])[g]
+    ka, ke = truth["ka"], cl / v
+    mean = dose[g] * ka / (v * (ka - ke)) * (np.exp(-ke * hours) - np.exp(-ka * hours))
+    return truth, {
+        "N": n, "J": patients, "patient": g + 1, "hours": hours, "dose": dose,
+        "conc": mean * np.exp(truth["sigma"] * s.normal(size=n)),
+    }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import norm
 
 from ..case import case
 from ..simulation import Simulation
@@ -271,3 +272,28 @@ def slopes_sales(s: Simulation) -> Drawn:
         "x": x,
         "about": u,
     }
+
+
+@case(
+    SLOPES,
+    ("rare level", "small scale"),
+    coefficient="mu",
+    scale="tau",
+    shape="L",
+    effect="z",
+)
+def slopes_signal(s: Simulation) -> Drawn:
+    n, subjects = s.count(), 150
+    truth = {
+        "mu": np.array([s.normal(1, 0.5), s.normal(0, 0.5)]),
+        "tau": s.scale(s.half_normal(0.5, 2)),
+        "L": s.cholesky_of_lkj(2, 2),
+        "z": s.normal(size=(2, subjects)),
+    }
+    g, old = s.levels(n, subjects), s.rng.integers(2, size=n)
+    u = (truth["tau"][:, None] * (truth["L"] @ truth["z"])).T
+    d, c = truth["mu"][0] + u[g, 0], truth["mu"][1] + u[g, 1]
+    says = s.rng.random(n) < norm.cdf(d * (old - 0.5) - c)
+    return truth, {
+        "N": n, "S": subjects, "subj": g + 1, "is_old": old, "says_old": says.astype(int),
+    }  # fmt: skip

@@ -164,3 +164,29 @@ def irt_latent_regression(s: Simulation) -> Drawn:
         "N": len(j), "J": persons, "I": items, "jj": j + 1, "ii": i + 1,
         "correct": (s.rng.random(len(j)) < p).astype(int), "W": W, "guess": guess,
     }  # fmt: skip
+
+
+@case(
+    KIND,
+    ("rare level", "rare level"),
+    effect="theta",
+    shape="a guess",
+    threshold="b",
+)
+def irt_3pl(s: Simulation) -> Drawn:
+    items = 25
+    persons = s.count(items)
+    n = persons * items
+    truth = {
+        "theta": s.normal(size=persons),
+        "a": s.lognormal(0, 0.3, items),
+        "b": s.normal(size=items),
+        "guess": s.rng.beta(5, 17, items),
+    }
+    person, item = np.repeat(np.arange(persons), items), s.levels(n, items, even=50.0)
+    known = inverse_logit(truth["a"][item] * (truth["theta"][person] - truth["b"][item]))
+    p = truth["guess"][item] + (1 - truth["guess"][item]) * known
+    return truth, {
+        "R": n, "I": items, "P": persons, "item": item + 1, "person": person + 1,
+        "right": (s.rng.random(n) < p).astype(int),
+    }  # fmt: skip

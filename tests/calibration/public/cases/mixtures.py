@@ -88,3 +88,29 @@ def mixture_latent_class(s: Simulation) -> Drawn:
     high = s.bernoulli_logit(truth["g0"] + truth["g_female"] * female)
     y = s.bernoulli_logit(truth["low"] + high[:, None] * truth["gap"])
     return truth, {"N": n, "J": items, "y": y, "female": female}
+
+
+@case(
+    KIND,
+    ("rare level", "small scale"),
+    coefficient="alpha beta",
+    scale="sigma tau",
+    shape="lapse",
+    effect="u",
+)
+def mixture_lapses(s: Simulation) -> Drawn:
+    n, subjects = s.count(), 100
+    tau = s.scale(s.half_normal(0.3))
+    truth = {
+        "alpha": s.normal(-0.5, 0.3),
+        "beta": s.normal(0.1, 0.1),
+        "sigma": s.lognormal(-1, 0.3),
+        "lapse": s.rng.beta(2, 20),
+        "tau": tau,
+        "u": s.normal(0, tau, subjects),
+    }
+    g, incongruent = s.levels(n, subjects), s.rng.integers(2, size=n).astype(float)
+    mean = truth["alpha"] + truth["beta"] * incongruent + truth["u"][g]
+    attentive = np.exp(mean + truth["sigma"] * s.normal(size=n))
+    rt = np.where(s.rng.random(n) < truth["lapse"], s.exponential(0.5, n), attentive)
+    return truth, {"N": n, "S": subjects, "rt": rt, "incongruent": incongruent, "subj": g + 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..case import case
-from ..simulation import Simulation
+from ..simulation import Simulation, softmax
 from .counts import Drawn, design_of_brms
 
 KIND = "multivariate outcomes"
@@ -104,3 +104,14 @@ def multivariate_factor(s: Simulation) -> Drawn:
     y = truth["nu"] + s.normal(size=(n, 1)) * loadings + truth["psi"] * s.normal(size=(n, p))
     y[:, 0] = s.outcome(y[:, 0], np.hypot(loadings[0], truth["psi"][0]))
     return truth, {"N": n, "P": p, "y": y}
+
+
+@case(KIND, ("units", "separated"), coefficient="B", shape="phi")
+def multivariate_composition(s: Simulation) -> Drawn:
+    n, shares, p = s.count(), 4, 4
+    truth = {"B": s.normal(0, 0.4, (p, shares - 1)), "phi": s.gamma(12, 0.4)}
+    X = np.column_stack([np.ones(n), s.design(n, p - 2), s.flag(n)])
+    mean = softmax(np.column_stack([np.zeros(n), X @ truth["B"]]))
+    parts = np.maximum(s.rng.gamma(truth["phi"] * mean), 1e-300)
+    share = parts / parts.sum(axis=1, keepdims=True)
+    return truth, {"N": n, "K": shares, "P": p, "X": X, "share": share}

@@ -168,3 +168,23 @@ def panel_learning(s: Simulation) -> Drawn:
         y[:, t] = s.rng.random(dogs) < inverse_logit(eta)
         shocks += y[:, t]
     return truth, {"rats": dogs, "trials": trials, "wrong": y}
+
+
+@case(KIND, ("rare level", "rare level"), shape="theta")
+def panel_transitions(s: Simulation) -> Drawn:
+    length, states, regions = 20, 4, 20
+    people = s.count(length)
+    prior_count = 1.0 + 4.0 * np.eye(states)
+    theta = np.array(
+        [[s.rng.dirichlet(prior_count[k]) for k in range(states)] for _ in range(regions)]
+    )
+    region = s.levels(people, regions)
+    path = np.empty((people, length + 1), dtype=int)
+    path[:, 0] = s.rng.integers(states, size=people)
+    for t in range(length):
+        path[:, t + 1] = s.categories(theta[region, path[:, t]]) - 1
+    return {"theta": theta}, {
+        "N": people * length, "K": states, "R": regions, "region": np.repeat(region, length) + 1,
+        "before": path[:, :-1].ravel() + 1, "now": path[:, 1:].ravel() + 1,
+        "prior_count": prior_count,
+    }  # fmt: skip

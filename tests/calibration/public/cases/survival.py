@@ -171,3 +171,50 @@ def survival_gompertz(s: Simulation) -> Drawn:
     wait = np.log1p(truth["slope"] * s.rng.exponential(size=n) / level) / truth["slope"]
     time, event = followed(s, wait, 8.0)
     return truth, {"N": n, "t": time, "d": event, "Z": Z}
+
+
+@case(
+    KIND,
+    ("rare level", "units"),
+    coefficient="mu0 b_dose",
+    shape="k",
+    scale="sd_clinic",
+    effect="z_clinic",
+)
+def survival_interval(s: Simulation) -> Drawn:
+    n, clinics = s.count(), 60
+    truth = {
+        "mu0": s.normal(0.5, 0.5),
+        "b_dose": s.normal(0, 0.3),
+        "k": s.lognormal(0.6, 0.25),
+        "sd_clinic": s.half_normal(0.4),
+        "z_clinic": s.normal(size=clinics),
+    }
+    g, dose = s.levels(n, clinics), s.predictor(n)
+    mu = truth["mu0"] + truth["b_dose"] * dose + truth["sd_clinic"] * truth["z_clinic"][g]
+    time = np.exp(mu + s.rng.logistic(size=n) / truth["k"])
+    visits = np.cumsum(s.rng.uniform(0.4, 1.2, (n, 6)), axis=1)
+    missed = (visits < time[:, None]).sum(axis=1)
+    edges = np.column_stack([np.zeros(n), visits, np.full(n, np.nan)])
+    after, before = edges[np.arange(n), missed], edges[np.arange(n), missed + 1]
+    seen = np.where(missed == 6, 0, np.where(missed == 0, 1, 2))
+    return truth, {
+        "N": n, "C": clinics, "after": after, "before": np.where(seen == 0, after, before),
+        "seen": seen, "dose": dose, "clinic": g + 1,
+    }  # fmt: skip
+
+
+@case(KIND, ("separated", "units"), coefficient="log_rate beta", shape="shape")
+def survival_competing(s: Simulation) -> Drawn:
+    n, k = s.count(), 3
+    truth = {
+        "log_rate": s.normal(-1, 0.5, 2),
+        "beta": s.normal(0, 0.4, (k, 2)),
+        "shape": s.lognormal(0, 0.3, 2),
+    }
+    X = np.column_stack([s.design(n, 2), s.flag(n)])
+    lp = truth["log_rate"] + X @ truth["beta"]
+    waits = np.column_stack([weibull(s, truth["shape"][j], lp[:, j]) for j in range(2)])
+    time, event = followed(s, waits.min(axis=1), 4.0)
+    cause = np.where(event == 1, 1 + waits.argmin(axis=1), 0)
+    return truth, {"N": n, "K": k, "time": time, "cause": cause, "X": X}
