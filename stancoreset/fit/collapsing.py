@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb
+from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb, stan_init
 from stancoreset.errors import ReferenceFitError, StancoresetError
 from stancoreset.policy import Policy
 from stancoreset.program import Psi, Session, held_once, reference_in_psi, without_rows
@@ -232,7 +232,7 @@ def collapsed_reference(
     """
     with _searching(session, checked, full, seed, policy) as search:
         whole = session.seen_data(checked)
-        start = _prior_mode(search.prior, search.bending)
+        start = _prior_mode(search.prior, search.bending, search.seed)
         rough = _rough_mode(search, whole, start)
         few = search.rows(whole, policy.subsample_rows)
         if few == whole.n_obs:
@@ -337,7 +337,7 @@ def quadratic_of_likelihood(
     """
     with _searching(session, checked, full, seed, policy) as search:
         whole = session.seen_data(checked)
-        start = _prior_mode(search.prior, search.bending)
+        start = _prior_mode(search.prior, search.bending, search.seed)
         rough = _rough_mode(search, whole, start)
         expansion = _at_highest(search, whole, rough, start)
     own = session.likelihood is session
@@ -419,7 +419,7 @@ def _bending(prior: BoundModel, seen: Psi, seed: int) -> NDArray[np.bool_]:
     return bending
 
 
-def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
+def _prior_mode(prior: BoundModel, held: NDArray[np.bool_], seed: int) -> Float:
     """Where the prior is highest, (P,), with the scales of effects where their prior is.
 
     Scales are held at a few values, of which that with the highest marginal density is taken.
@@ -427,9 +427,11 @@ def _prior_mode(prior: BoundModel, held: NDArray[np.bool_]) -> Float:
     """
     none = np.zeros(0)
     alone = PriorTimesQuadratic(prior, lambda x: x[:, :0], none, none, Matrix((0, 0)))
-    best, highest = np.zeros(prior.n_params), -np.inf
+    # A row that is 0 / 0 at the origin has no density there, not even with weight 0.
+    origin = stan_init(prior, np.random.default_rng([seed, 127]), np.zeros(prior.n_params))
+    best, highest = origin, -np.inf
     for rung in _RUNGS if held.any() else _RUNGS[:1]:
-        start = prior_mode(prior, np.where(held, rung, 0.0), held)
+        start = prior_mode(prior, np.where(held, rung, origin), held)
         conditional = Conditional.of(alone, ~held, start, np.ones(len(start)))
         height = conditional.log_marginal(start[held][None])[0]
         if rung == _RUNGS[0] or height > highest:

@@ -647,7 +647,7 @@ def test_the_likelihood_is_climbed_from_where_the_prior_puts_outcomes():
         with collapsing.without_rows(session, checked) as (prior, seen):
             held = collapsing._bending(prior, seen, 1)
             assert np.array(prior.param_names)[held].tolist() == ["tau"]
-            first = collapsing._prior_mode(prior, held)
+            first = collapsing._prior_mode(prior, held, 1)
     # Of e⁰, e³ and e⁶ a half-t of scale 10 has e³.
     np.testing.assert_allclose(first, [1_000.0, np.log(10.0), 3.0, *np.zeros(40)], atol=1e-3)
 
@@ -658,7 +658,7 @@ def test_a_prior_that_rises_without_end_stays_at_zero(counts):
     with sc.CoresetModel(stan_code=flat, engine="stanli") as model:
         session, checked = model._session, model.read(counts)
         with collapsing.without_rows(session, checked) as (prior, seen):
-            first = collapsing._prior_mode(prior, collapsing._bending(prior, seen, 1))
+            first = collapsing._prior_mode(prior, collapsing._bending(prior, seen, 1), 1)
     np.testing.assert_array_equal(first, np.zeros(14))
 
 
