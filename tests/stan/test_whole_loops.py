@@ -67,6 +67,13 @@ WRITTEN = {
     " + student_t_lpdf(m[from[i]:to[i]] | 3, a * x[i], s);",
     "visits counted on": "int e = from[i]; int many = n[i]; for (j in 1:many) { target += m[e] * a;"
     " e += 1; }",
+    "carry-over": "real q = 0; real all = 0; for (j in 1:J) { real c = p ^ (j - 1);"
+    " q += c * z[i, j]; all += c; } q /= all; target += w[i] * q / (q^2 + s);",
+    "products": "real l = 1 + s; l *= x[i]; l /= 2 * a; if (x[i] > 0) { l /= x[i] + s; l *= 3; }"
+    " target += w[i] * l;",
+    "numbers of all rows": "real c = a; c *= s; if (R > 2) c += 1; real d = a; if (y[i] > 0)"
+    " d = c * s; real e = 0; for (j in 1:n[i]) e += c; if (x[i] > 0) { real h = c^2; h += d;"
+    " target += h * x[i]; } target += w[i] * (c + d * e);",
     "a branch of no row": "if (x[i] > 1e9) target += log(s) * w[i]; else target += a * w[i];",
 }
 LEFT = {

@@ -161,11 +161,14 @@ class _Loop:
         seen = [d.name for d in declarations((body,))] + [*loops, self.loop.name]
         need(len({*seen}) == len(seen) and not {*seen} & outside)
         self.outside = outside
+        given = outside | {self.loop.name} | loops
+        self.known = given | self._computed_from(given, _is_computed)
         # The row's own: variables of the body, and numbers of loops that begin anywhere.
-        self.mine = self.own.keys() | {
-            s.name for s in n.find_all(body, n.For) if text(bare(s.lower)) != "1"
-        }
-        self.known = outside | {self.loop.name} | loops | self._known_locals(loops)
+        begin_anywhere = {s.name for s in n.find_all(body, n.For) if text(bare(s.lower)) != "1"}
+        self.mine = self.own.keys() | begin_anywhere
+        scalars = {name for name, d in self.own.items() if d.size.type in _SCALARS}
+        of_none = self._computed_from(names_in(body) - self.mine - {self.loop.name})
+        self.mine -= scalars & of_none
         everywhere = [
             *(*self.program.known, *self.program.parameters),
             *declarations(self.program.transformed_parameters, self.program.model),
@@ -173,13 +176,14 @@ class _Loop:
         ]
         self.sizes = {d.name: {x.size for x in everywhere if x.name == d.name} for d in everywhere}
 
-    def _known_locals(self, loops: set[str]) -> set[str]:
-        """Variables of the body that data determine."""
+    def _computed_from(
+        self, given: set[str], may: Callable[[n.Nodes], bool] = lambda e: True
+    ) -> set[str]:
+        """Variables of the body that these names determine, where expressions `may` be written."""
         known = {*self.own}
-        given = self.outside | {self.loop.name} | loops
 
         def unknown(e: n.Nodes) -> bool:
-            return not _is_computed(e) or not names_in(e) <= given | known
+            return not may(e) or not names_in(e) <= given | known
 
         def visit(s: n.Stmt, inside: bool) -> set[str]:
             match s:
@@ -211,6 +215,8 @@ class _Loop:
             case n.Decl(name=name) if name in self.known:
                 self.by_row.body.append(s)
                 return []
+            case n.Decl(name=name) if name not in self.mine:
+                return [s]
             case n.Decl(name=name, value=value, constraint=constraint):
                 need(s.type == n.REAL and constraint.kind == "none")
                 e = n.ZERO if value is None else self.entry(value, place)
@@ -235,6 +241,8 @@ class _Loop:
         if name in self.known:
             self.by_row.body.append(s)
             return []
+        if name in self.own and name not in self.mine:
+            return [s]
         if not isinstance(target, n.Var) or target.type != n.REAL:
             raise DoesNotApplyError
         if name not in self.own:  # a sum over rows, unless a row reads it
@@ -242,10 +250,12 @@ class _Loop:
             written = [a for a in n.find_all(self.loop, n.Assign) if text(bare(a.target)) == name]
             need(s.op == "+=" and len(read) <= len(written))
             return [replace(s, value=self.total(self.entry(s.value, place), place))]
-        need(s.op in ("=", "+=", "-="))
+        need(s.op in ("=", "+=", "-=", "*=", "/="))
         e, v = self.entry(s.value, place), self.variable(name, place)
         if isinstance(v, n.Var):
-            return [replace(s, target=v, value=self.repeated(e, place) if s.op == "=" else e)]
+            dotted = f"{DOTTED.get(s.op[0], s.op[0])}=" if e.type.rank and s.op != "=" else s.op
+            whole = self.repeated(e, place) if s.op == "=" else e
+            return [replace(s, target=v, op=dotted, value=whole)]
         e = self.repeated(e if s.op == "=" else by_entry(v, s.op[0], e), place)
         match v.indices:
             case (n.Single(numbers),) if place.chosen and self.of[name].chosen is None:
