@@ -16,6 +16,8 @@ A draw of prior × Q costs little, an evaluation of ℓ up to a dozen passes ove
 also determine a polynomial S of third order (`ThirdOrder`), and its weights exp(S − Q) say at which
 draws ℓ is evaluated (`ThinnedDraws`). The last Q is wider than the posterior: if Q had lighter
 tails, a few draws would have most of the weight, while superfluous draws cost little.
+
+Where no quadratic comes near ℓ, chains draw h from π(h) exp ℓ itself (`integrated_chains`).
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from stancoreset.engines import NUTS, Float, StanData, Summit, climb
 from stancoreset.errors import ReferenceFitError
 from stancoreset.fit.collapsing import RIDGE, require_one_mode
+from stancoreset.fit.integrated_chains import draw_by_chains
 from stancoreset.fit.posterior_draws import MOST, SHARED, reference_of_draws, times_too_few
 from stancoreset.policy import Policy
 from stancoreset.posterior import KHAT_USABLE, smoothed_weights
@@ -45,6 +47,7 @@ from stancoreset.program import (
     integrated_posterior,
 )
 from stancoreset.reference import (
+    BY_HMC,
     INTEGRATED,
     IntegratedLikelihood,
     Reference,
@@ -247,27 +250,6 @@ class _Sample:
         }
         return _Sample(thinned=self.thinned.joined(more.thinned), **both)
 
-    def rows(self, posterior: IntegratedPosterior, which: NDArray[np.intp]) -> Float:
-        """Unconstrained draws (S, P) with these of the h that are evaluated, and one u."""
-        rows = np.tile(posterior.likelihood.point, (len(which), 1))
-        rows[:, ~posterior.inner] = self.weighted.points[which]
-        return rows
-
-    def drawn(
-        self, posterior: IntegratedPosterior, which: NDArray[np.intp], rng: np.random.Generator
-    ) -> tuple[Float, Float]:
-        """Draws (S, P) with these h, numbers in ascending order, and their log densities (S,)."""
-        rows, likelihood = self.rows(posterior, which), posterior.likelihood
-        log_q = likelihood.log_prior(rows)
-        of_h, first, repeats = np.unique(which, return_index=True, return_counts=True)
-        for k, start, count in zip(of_h, first, repeats, strict=True):
-            given = likelihood.given(self.psi_h[self.thinned.order[k]])
-            away = given.draw(rng.random((count, likelihood.count)))
-            here = slice(start, start + count)
-            log_q[here] += given.log_marginal + given.log_density_at(away)
-            rows[here, posterior.inner] += away
-        return rows, log_q
-
 
 @dataclass(frozen=True)
 class _Search:
@@ -397,15 +379,14 @@ def integrated_reference(
                 break
             mended = turn.quadratic.mended(turn.known, turn.slopes)
             turn = search.turn(turn.posterior, mended, turn)
-        if not turn.is_usable(policy):
-            raise ReferenceFitError(
-                f"prior times the quadratic of the likelihood without {posterior.name} leaves "
-                f"weights of {turn.gap:.3g} nats, expected at most {policy.mendable:g}, and its "
-                f"chains have R̂ {turn.rhat:.3g}, expected at most {policy.chains_agree:g}"
-            )
-        rows, log_q = _completed(search, turn, wanted)
+        if turn.is_usable(policy):
+            method, (rows, log_q) = INTEGRATED, _completed(search, turn, wanted)
+        else:
+            near = turn.draws[:, ~turn.posterior.inner]
+            method = BY_HMC
+            rows, log_q = draw_by_chains(turn.posterior, full, nuts, near, seed, policy)
     found_draws, evaluated = reference_of_draws(
-        session, checked, full, rows, count, INTEGRATED, seed, policy
+        session, checked, full, rows, count, method, seed, policy
     )
     return replace(found_draws, log_q=log_q[evaluated])
 
@@ -440,7 +421,7 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
         weighted, made = sample.weighted, len(sample.exact)
         if weighted.ess >= wanted:
             which = weighted.resample(count, rng)
-            made_of_h = sample.rows(posterior, which)
+            made_of_h = posterior.with_h(weighted.points[which])
             longer = times_too_few(
                 search.full, search.nuts, made_of_h, search.policy, without=posterior.name
             )
@@ -465,7 +446,7 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
             f"an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and at "
             f"least {wanted}"
         )
-    return sample.drawn(posterior, weighted.resample(count, rng), rng)
+    return posterior.drawn(weighted.points, weighted.resample(count, rng), rng)
 
 
 def _at_highest(

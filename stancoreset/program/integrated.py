@@ -38,6 +38,8 @@ from stancoreset.stan import variable_of
 
 #: Draws at which the error of integrals is looked at.
 REFINED_AT = 5
+# A step of differences of ψ.
+_SMALL = 1e-5
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,44 @@ class IntegratedPosterior:
     def psi_h(self, draws: Float) -> Float:
         """ψ_h at unconstrained draws, (S, P) → (S, p_h)."""
         return self.seen(draws)[:, self.likelihood.columns]
+
+    def with_h(self, of_h: Float) -> Float:
+        """Unconstrained parameters with these h (S, P − J) and u = m, (S, P)."""
+        rows = np.tile(self.likelihood.point, (len(of_h), 1))
+        rows[:, ~self.inner] = of_h
+        return rows
+
+    def log_density_of_h(self, of_h: Float) -> tuple[float, Float]:
+        """log π(h) + ℓ(ψ_h(h)) at one h (P − J,), up to a constant, and its gradient.
+
+        Where the rows see functions of h, their derivatives are taken by differences.
+        """
+        likelihood, here = self.likelihood, self.with_h(of_h[None])
+        psi_h = self.psi_h(here)[0]
+        value, slope = likelihood.log_marginal(psi_h)
+        value += float(likelihood.log_prior(here)[0])
+        if not self.seen.name:
+            return value, slope + likelihood.slope_of_log_prior(psi_h)
+        step = _SMALL * np.eye(len(of_h))
+        ahead, behind = np.split(self.psi_h(self.with_h(np.vstack([of_h + step, of_h - step]))), 2)
+        along = self.prior.log_density_gradient(here)[1][0, ~self.inner]
+        return value, along + (ahead - behind) @ slope / (2 * _SMALL)
+
+    def drawn(
+        self, of_h: Float, which: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[Float, Float]:
+        """Draws (S, P) at some h (K, P − J), whose numbers ascend, and log densities (S,)."""
+        rows, likelihood = self.with_h(of_h[which]), self.likelihood
+        log_q = likelihood.log_prior(rows)
+        numbers, first, repeats = np.unique(which, return_index=True, return_counts=True)
+        seen = self.psi_h(self.with_h(of_h[numbers]))
+        for psi_h, start, count in zip(seen, first, repeats, strict=True):
+            given = likelihood.given(psi_h)
+            away = given.draw(rng.random((count, likelihood.count)))
+            here = slice(start, start + count)
+            log_q[here] += given.log_marginal + given.log_density_at(away)
+            rows[here, self.inner] += away
+        return rows, log_q
 
     def log_density(self, draws: Float) -> Float:
         """Log density at unconstrained draws, up to a constant: (S, P) → (S,)."""

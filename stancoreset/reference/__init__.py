@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import (
+    BY_HMC,
     BY_UNIT,
     INTEGRATED,
     ITERATED,
@@ -35,6 +36,7 @@ from stancoreset.reference.collapsed import (
 )
 from stancoreset.reference.draws import from_rows
 from stancoreset.reference.gaussian_vi import Expectation, ascend_bound
+from stancoreset.reference.hamiltonian import advance, warm_up
 from stancoreset.reference.integrated import (
     AdaptiveQuadrature,
     CommonQuadrature,
@@ -60,6 +62,7 @@ from stancoreset.reference.thinned import ThinnedDraws
 from stancoreset.reference.third_order import ThirdOrder
 
 __all__ = [
+    "BY_HMC",
     "BY_UNIT",
     "INTEGRATED",
     "ITERATED",
@@ -84,6 +87,7 @@ __all__ = [
     "UnitSampler",
     "Units",
     "WeightedDraws",
+    "advance",
     "ascend",
     "ascend_bound",
     "at_draws",
@@ -110,4 +114,5 @@ __all__ = [
     "sample_collapsed",
     "small_size",
     "start_seed",
+    "warm_up",
 ]

@@ -99,6 +99,8 @@ def _log_det(factor: AnyMatrix) -> float:
 ITERATED = "settled"  # the word of folders and reports
 #: The method of draws of the posterior, with one parameter of each unit integrated out.
 INTEGRATED = "integrated"
+#: The method of draws of the posterior by chains, with one parameter of each unit integrated out.
+BY_HMC = "integrated, HMC"
 #: The method of draws of the posterior, with weights for each unit by itself.
 BY_UNIT = "by unit"
 # Names of references' draws in legends.
@@ -108,6 +110,7 @@ _LABELS = {
     "double_loop": "double-loop fit",
     ITERATED: "prior × quadratic approximation",
     INTEGRATED: "posterior integrated over units",
+    BY_HMC: "posterior integrated over units",
     BY_UNIT: "posterior drawn unit by unit",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
@@ -117,6 +120,7 @@ _LABELS = {
 # What was done with units, where draws are the posterior's.
 _OF_UNITS = {
     INTEGRATED: "one parameter of each unit integrated out",
+    BY_HMC: "one parameter of each unit integrated out, the others by HMC",
     BY_UNIT: "the parameters of each unit weighted by themselves",
 }
 # Names in tables of references whose `method` no user knows.

@@ -14,7 +14,8 @@ draws take their place if chains diverge, disagree or would have to be longer.
 A Laplace fit is kept where its quadratic leaves so little that weights of all parameters judge it.
 With a reference that did not settle, the certificate needs those weights as well. Integrals over
 the parameters of each unit, by quadrature over one or weights for several, give draws of the
-posterior itself, to which no rows belong.
+posterior itself, to which no rows belong: independent ones of the other parameters, or by HMC
+where no quadratic comes near the integrals.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from stancoreset.posterior import Certificate
-from stancoreset.reference import ITERATED, Reference
+from stancoreset.reference import BY_HMC, ITERATED, Reference
 from stancoreset.selection import QUADRATIC_ONLY, Coreset
 
 ReferenceKind: TypeAlias = Literal[
@@ -33,7 +34,7 @@ RowsKind: TypeAlias = Literal[
     "quadratic only", "rows for each group", "rows for all parameters", "all rows", "no rows"
 ]
 VerdictKind: TypeAlias = Literal["weights", "marginals"]
-SamplerKind: TypeAlias = Literal["NUTS", "independent draws"]
+SamplerKind: TypeAlias = Literal["NUTS", "HMC", "independent draws"]
 
 
 @dataclass(frozen=True, order=True)
@@ -64,11 +65,15 @@ class Way:
 
 def way_of(reference: Reference, coreset: Coreset | None, certificate: Certificate) -> Way:
     """Name the way of one round by its results; draws of a Gaussian have no coreset."""
+    if reference.method == BY_HMC:
+        sampler: SamplerKind = "HMC"
+    else:
+        sampler = "NUTS" if certificate.n_transitions else "independent draws"
     return Way(
         kind_of_reference(reference, coreset),
         kind_of_rows(coreset),
         "marginals" if certificate.by_marginals else "weights",
-        "NUTS" if certificate.n_transitions else "independent draws",
+        sampler,
     )
 
 

@@ -1,0 +1,89 @@
+"""Draws of the posterior by chains of h alone: u is integrated out, and drawn given h.
+
+    h from π(h) exp ℓ(ψ_h(h)) by Hamiltonian Monte Carlo → u given h
+
+They serve where no quadratic comes near ℓ: a test's items with a chance of guessing have ridges
+that bend.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+
+from stancoreset.engines import NUTS, Float
+from stancoreset.errors import ReferenceFitError
+from stancoreset.fit.posterior_draws import MOST, SHARED, times_too_few
+from stancoreset.policy import Policy
+from stancoreset.posterior.arviz import worst_rhat
+from stancoreset.program import IntegratedPosterior
+from stancoreset.reference import advance, warm_up
+from stancoreset.rows import FullData
+
+_log = logging.getLogger(__name__)
+
+# Draws of each chain in each stage of the warm-up.
+_WARM_UP = (50, 50, 50)
+
+
+def draw_by_chains(
+    posterior: IntegratedPosterior,
+    full: FullData,
+    nuts: NUTS,
+    near: Float,
+    seed: int,
+    policy: Policy,
+) -> tuple[Float, Float]:
+    """Draw h by chains that are as long as a certificate needs, and u given h.
+
+    Parameters
+    ----------
+    posterior : IntegratedPosterior
+        With places that suit the draws.
+    full : FullData
+    nuts : NUTS
+        Chains and draws that are asked for.
+    near : ndarray, shape (S, P − J)
+        h near the mass of the posterior, in random order: they give the first covariance, and the
+        chains their starts.
+    seed : int
+    policy : Policy
+
+    Returns
+    -------
+    draws : ndarray, shape (chains · draws, P)
+        In the order of chains.
+    log_q : ndarray, shape (chains · draws,)
+        Their log densities, up to a constant.
+
+    Raises
+    ------
+    ReferenceFitError
+        If the chains disagree.
+    """
+    rng, density = np.random.default_rng([seed, 163]), posterior.log_density_of_h
+    cov = np.cov(near, rowvar=False).reshape(near.shape[1], -1)
+    state = warm_up(density, near[: nuts.chains], cov, _WARM_UP, rng)
+    wanted = nuts.draws // SHARED
+    most, made = MOST * wanted, np.empty((nuts.chains, 0, near.shape[1]))
+    while True:
+        state, more = advance(density, state, wanted - made.shape[1], rng)
+        made = np.concatenate([made, more], axis=1)
+        # Each serves several draws, or every so many serve one.
+        which = np.arange(nuts.draws) * wanted // nuts.draws
+        rows = posterior.with_h(made[:, which].reshape(-1, near.shape[1]))
+        longer = times_too_few(full, nuts, rows, policy, without=posterior.name)
+        if longer == 1 or wanted == most:
+            break
+        wanted = min(most, math.ceil(longer * wanted))
+    rhat = worst_rhat({"h": made})
+    _log.debug("h: %d chains of %d draws, step %.2f, R̂ %.3f", nuts.chains, wanted, state.step, rhat)
+    if not rhat <= policy.chains_agree:
+        raise ReferenceFitError(
+            f"chains of the {near.shape[1]} parameters beside {posterior.name} have R̂ {rhat:.3g}, "
+            f"expected at most {policy.chains_agree:g}"
+        )
+    numbers = (wanted * np.arange(nuts.chains)[:, None] + which).ravel()
+    return posterior.drawn(made.reshape(-1, near.shape[1]), numbers, rng)
