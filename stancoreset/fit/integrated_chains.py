@@ -24,6 +24,8 @@ from stancoreset.rows import FullData
 
 _log = logging.getLogger(__name__)
 
+# Draws of u for each h, at least: both take some evaluations of integrals.
+_EACH = 2
 # Draws of each chain in each stage of the warm-up.
 _WARM_UP = (50, 50, 50)
 
@@ -71,8 +73,9 @@ def draw_by_chains(
     while True:
         state, more = advance(density, state, wanted - made.shape[1], rng)
         made = np.concatenate([made, more], axis=1)
-        # Each serves several draws, or every so many serve one.
-        which = np.arange(nuts.draws) * wanted // nuts.draws
+        # Each of evenly spaced h serves several draws, which follow each other.
+        spaced = np.arange(nuts.draws) * min(wanted, nuts.draws // _EACH) // nuts.draws
+        which = spaced * wanted // min(wanted, nuts.draws // _EACH)
         rows = posterior.with_h(made[:, which].reshape(-1, near.shape[1]))
         longer = times_too_few(full, nuts, rows, policy, without=posterior.name)
         if longer == 1 or wanted == most:

@@ -339,6 +339,8 @@ def integrated_reference(
     seed: int,
     policy: Policy,
     nuts: NUTS,
+    *,
+    in_parameters: bool = False,
 ) -> Reference:
     """Draw from the posterior with one parameter of each unit integrated out.
 
@@ -354,6 +356,8 @@ def integrated_reference(
     policy : Policy
     nuts : NUTS
         Chains and draws that are asked for.
+    in_parameters : bool, optional
+        Whether the others are parameters of which the rows see functions.
 
     Returns
     -------
@@ -366,12 +370,12 @@ def integrated_reference(
         If no parameter can be integrated out, the likelihood has several modes, or importance
         weights of the others cannot be trusted.
     """
-    with integrated_posterior(session, checked, seed) as found:
+    with integrated_posterior(session, checked, seed, in_parameters=in_parameters) as found:
         of_h = found.of_h(checked, seed)
         search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)
         wanted = max(nuts.chains * nuts.draws // SHARED, policy.looked_at)
-        turn = search.turn(posterior, quadratic, None)
+        nearest = turn = search.turn(posterior, quadratic, None)
         for _ in range(policy.turns - 1):
             # Evaluations that a turn saves at most: those beyond one for each effective draw.
             little = wanted / turn.worth - wanted <= search.takes(turn.quadratic)
@@ -379,12 +383,15 @@ def integrated_reference(
                 break
             mended = turn.quadratic.mended(turn.known, turn.slopes)
             turn = search.turn(turn.posterior, mended, turn)
-        if turn.is_usable(policy):
-            method, (rows, log_q) = INTEGRATED, _completed(search, turn, wanted)
+            if turn.gap >= nearest.gap and not turn.is_usable(policy):
+                break
+            nearest = turn
+        if nearest.is_usable(policy):
+            method, (rows, log_q) = INTEGRATED, _completed(search, nearest, wanted)
         else:
-            near = turn.draws[:, ~turn.posterior.inner]
+            near = nearest.draws[:, ~posterior.inner]
             method = BY_HMC
-            rows, log_q = draw_by_chains(turn.posterior, full, nuts, near, seed, policy)
+            rows, log_q = draw_by_chains(nearest.posterior, full, nuts, near, seed, policy)
     found_draws, evaluated = reference_of_draws(
         session, checked, full, rows, count, method, seed, policy
     )
