@@ -129,14 +129,15 @@ def _transition(
     for chain in range(len(points)):
         before = rng.standard_normal(points.shape[1])
         momentum, x, value, slope = before, points[chain], values[chain], slopes[chain]
-        for _ in range(steps):
-            momentum = momentum + 0.5 * state.step * (state.lower.T @ slope)
-            x = x + state.step * (state.lower @ momentum)
-            value, slope = density(x)
-            momentum = momentum + 0.5 * state.step * (state.lower.T @ slope)
-            lost = values[chain] - value + 0.5 * (momentum @ momentum - before @ before)
-            if not lost < _DIVERGED:
-                break
+        with np.errstate(over="ignore", invalid="ignore"):  # where a path leaves the support
+            for _ in range(steps):
+                momentum = momentum + 0.5 * state.step * (state.lower.T @ slope)
+                x = x + state.step * (state.lower @ momentum)
+                value, slope = density(x)
+                momentum = momentum + 0.5 * state.step * (state.lower.T @ slope)
+                lost = values[chain] - value + 0.5 * (momentum @ momentum - before @ before)
+                if not lost < _DIVERGED:
+                    break
         probability = math.exp(min(0.0, -lost)) if lost < _DIVERGED else 0.0
         accepted += probability
         if rng.random() < probability:

@@ -221,7 +221,8 @@ def test_draws_have_the_density_from_which_they_are_drawn(answers):
             sample = _Sample(h[:, ~posterior.inner], psi_h, thinned, np.empty(0))
             likelihood = posterior.likelihood
             sample = sample.evaluated(likelihood, quadratic, 2).evaluated(likelihood, quadratic, 3)
-            draws, log_q = sample.drawn(posterior, np.array([0, 0, 0, 0, 1, 2, 2]), rng)
+            which = np.array([0, 0, 0, 0, 1, 2, 2])
+            draws, log_q = posterior.drawn(sample.weighted.points, which, rng)
             expected = posterior.log_density(draws)
     assert len(np.unique(draws[:, posterior.inner], axis=0)) == 7
     of_h = h[thinned.order[[0, 0, 0, 0, 1, 2, 2]]][:, ~posterior.inner]
