@@ -127,7 +127,7 @@ def _transition(
     steps = math.ceil(rng.uniform(_SHORTEST, _LONGEST) / state.step)
     accepted = 0.0
     for chain in range(len(points)):
-        before = rng.standard_normal(points.shape[1])
+        before = rng.standard_normal((points.shape[1],))
         momentum, x, value, slope = before, points[chain], values[chain], slopes[chain]
         with np.errstate(over="ignore", invalid="ignore"):  # where a path leaves the support
             for _ in range(steps):

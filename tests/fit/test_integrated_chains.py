@@ -25,7 +25,7 @@ PRODUCTS = """
 data { int N; int P; int I; array[N] int<lower=1, upper=P> person;
   array[N] int<lower=1, upper=I> item; array[N] int<lower=0, upper=1> y; }
 parameters { real b; real<lower=0> sd_p; vector[P] z_p; vector<lower=0>[2] sd_i; matrix[2, I] z_i; }
-transformed parameters { vector[P] r_p = sd_p * z_p; matrix[I, 2] r_i = 
+transformed parameters { vector[P] r_p = sd_p * z_p; matrix[I, 2] r_i =
   (diag_matrix(sd_i) * z_i)'; }
 model {
   b ~ normal(0, 1); sd_p ~ normal(1, 0.2); z_p ~ std_normal(); sd_i ~ normal(0, 0.7);
