@@ -24,8 +24,8 @@ from stancoreset.rows import FullData
 
 _log = logging.getLogger(__name__)
 
-# Draws of u for each h, at least: both take some evaluations of integrals.
-_EACH = 2
+# Number of h of a chain, or half of its draws, beyond which more h hardly tell more.
+_DIFFERENT = 500
 # Draws of each chain in each stage of the warm-up.
 _WARM_UP = (50, 50, 50)
 
@@ -66,27 +66,30 @@ def draw_by_chains(
         If the chains disagree.
     """
     rng, density = np.random.default_rng([seed, 163]), posterior.log_density_of_h
-    cov = np.cov(near, rowvar=False).reshape(near.shape[1], -1)
-    state = warm_up(density, near[: nuts.chains], cov, _WARM_UP, rng)
-    wanted = nuts.draws // SHARED
-    most, made = MOST * wanted, np.empty((nuts.chains, 0, near.shape[1]))
+    # One chain cannot tell whether it has mixed.
+    chains, count, size = max(2, nuts.chains), nuts.chains * nuts.draws, near.shape[1]
+    state = warm_up(density, near[:chains], np.cov(near.T).reshape(size, size), _WARM_UP, rng)
+    each = math.ceil(count / chains)
+    wanted = math.ceil(each / SHARED)
+    most, made = MOST * wanted, np.empty((chains, 0, size))
     while True:
         state, more = advance(density, state, wanted - made.shape[1], rng)
         made = np.concatenate([made, more], axis=1)
         # Each of evenly spaced h serves several draws, which follow each other.
-        spaced = np.arange(nuts.draws) * min(wanted, nuts.draws // _EACH) // nuts.draws
-        which = spaced * wanted // min(wanted, nuts.draws // _EACH)
-        rows = posterior.with_h(made[:, which].reshape(-1, near.shape[1]))
+        different = min(wanted, max(each // 2, min(each, _DIFFERENT)))
+        which = np.arange(each) * different // each * wanted // different
+        numbers = (wanted * np.arange(chains)[:, None] + which).ravel()[:count]
+        of_h = made.reshape(-1, size)
+        rows = posterior.with_h(of_h[numbers])
         longer = times_too_few(full, nuts, rows, policy, without=posterior.name)
         if longer == 1 or wanted == most:
             break
         wanted = min(most, math.ceil(longer * wanted))
     rhat = worst_rhat({"h": made})
-    _log.debug("h: %d chains of %d draws, step %.2f, R̂ %.3f", nuts.chains, wanted, state.step, rhat)
+    _log.debug("h: %d chains of %d draws, step %.2f, R̂ %.3f", chains, wanted, state.step, rhat)
     if not rhat <= policy.chains_agree:
         raise ReferenceFitError(
-            f"chains of the {near.shape[1]} parameters beside {posterior.name} have R̂ {rhat:.3g}, "
+            f"chains of the {size} parameters beside {posterior.name} have R̂ {rhat:.3g}, "
             f"expected at most {policy.chains_agree:g}"
         )
-    numbers = (wanted * np.arange(nuts.chains)[:, None] + which).ravel()
-    return posterior.drawn(made.reshape(-1, near.shape[1]), numbers, rng)
+    return posterior.drawn(of_h, numbers, rng)

@@ -367,8 +367,8 @@ def integrated_reference(
     Raises
     ------
     StancoresetError
-        If no parameter can be integrated out, the likelihood has several modes, or importance
-        weights of the others cannot be trusted.
+        If no parameter can be integrated out, the likelihood has several modes, or chains of the
+        others disagree.
     """
     with integrated_posterior(session, checked, seed, in_parameters=in_parameters) as found:
         of_h = found.of_h(checked, seed)
@@ -386,22 +386,25 @@ def integrated_reference(
             if turn.gap >= nearest.gap and not turn.is_usable(policy):
                 break
             nearest = turn
+        method, made = INTEGRATED, None
         if nearest.is_usable(policy):
-            method, (rows, log_q) = INTEGRATED, _completed(search, nearest, wanted)
-        else:
+            made = _completed(search, nearest, wanted)
+        if made is None:
             near = nearest.draws[:, ~posterior.inner]
             method = BY_HMC
-            rows, log_q = draw_by_chains(nearest.posterior, full, nuts, near, seed, policy)
+            made = draw_by_chains(nearest.posterior, full, nuts, near, seed, policy)
+    rows, log_q = made
     found_draws, evaluated = reference_of_draws(
         session, checked, full, rows, count, method, seed, policy
     )
     return replace(found_draws, log_q=log_q[evaluated])
 
 
-def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]:
+def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float] | None:
     """Draws (S, P) of the posterior, and their log densities (S,).
 
-    h is drawn by the weights of draws from prior × a wide quadratic, u given h.
+    h is drawn by the weights of draws from prior × a wide quadratic, u given h. None if these
+    weights cannot be trusted.
 
     As many h are evaluated as make them worth the number of draws that is `wanted`, or more where
     their Monte-Carlo errors would exceed what a certificate allows.
@@ -448,11 +451,7 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
     khat = sample.thinned.khat
     _log.debug("h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), khat)
     if not (khat <= KHAT_USABLE and weighted.ess >= wanted):
-        raise ReferenceFitError(
-            f"importance weights of {weighted.points.shape[1]} parameters have k̂ {khat:.2f} and "
-            f"an effective number of {weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and at "
-            f"least {wanted}"
-        )
+        return None
     return posterior.drawn(weighted.points, weighted.resample(count, rng), rng)
 
 

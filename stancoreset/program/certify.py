@@ -287,7 +287,8 @@ class Certifier:
 
 def _are_equal(ours: Float, theirs: Float, sizes: Float) -> bool:
     """Whether log weights, differences of numbers of such sizes, are the same up to a constant."""
-    apart = ours - theirs
+    with np.errstate(invalid="ignore"):
+        apart = ours - theirs
     return bool(np.ptp(apart) <= TOLERANCE * (1.0 + np.max(sizes)))  # false if one is not finite
 
 
