@@ -52,7 +52,7 @@ def small_size(full: FullData) -> int:
 def small_copy(full: FullData, seed: int) -> Iterator[BoundModel]:
     """Bind a weighted subsample of the full data to the engine."""
     size = small_size(full)
-    if size == full.n_distinct and full.passes.stored is None:
+    if size == full.n_distinct:
         copy = full.copy_of_all()
     else:
         rng = np.random.default_rng([seed, 17])

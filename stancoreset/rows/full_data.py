@@ -170,6 +170,8 @@ class FullData(Closing):
 
     def copy_of_all(self) -> BoundModel:
         """Bind all rows, of equal ones one with their total weight, as a separate model."""
+        if self.passes.stored is not None:
+            return self.copy_of(np.arange(self.n_obs), np.ones(self.n_obs))
         return self._compiled.bind(self._evaluated)
 
     def _weigh(self, rows: np.ndarray, factors: Float) -> Float:

@@ -74,6 +74,10 @@ WRITTEN = {
     "numbers of all rows": "real c = a; c *= s; if (R > 2) c += 1; real d = a; if (y[i] > 0)"
     " d = c * s; real e = 0; for (j in 1:n[i]) e += c; if (x[i] > 0) { real h = c^2; h += d;"
     " target += h * x[i]; } target += w[i] * (c + d * e);",
+    "numbers of the data": "int k2 = 3; real c = k2 * a; real d = R; if (y[i] > 0) k2 += 1;"
+    " target += w[i] * (c * k2 + d * s);",
+    "a number that a row changes": "real c = a; if (x[i] > 0) c += x[i]; real d = c; c = a * s;"
+    " target += d * c;",
     "a branch of no row": "if (x[i] > 1e9) target += log(s) * w[i]; else target += a * w[i];",
 }
 LEFT = {

@@ -162,13 +162,13 @@ class _Loop:
         need(len({*seen}) == len(seen) and not {*seen} & outside)
         self.outside = outside
         given = outside | {self.loop.name} | loops
-        self.known = given | self._computed_from(given, _is_computed)
+        self.known = given | self._computed_from(given, {*self.own}, _is_computed)
         # The row's own: variables of the body, and numbers of loops that begin anywhere.
         begin_anywhere = {s.name for s in n.find_all(body, n.For) if text(bare(s.lower)) != "1"}
         self.mine = self.own.keys() | begin_anywhere
-        scalars = {name for name, d in self.own.items() if d.size.type in _SCALARS}
-        of_none = self._computed_from(names_in(body) - self.mine - {self.loop.name})
-        self.mine -= scalars & of_none
+        # Numbers that all rows share stay numbers; what data alone determine is known by row.
+        numbers = {name for name, d in self.own.items() if d.size.type == n.REAL} - self.known
+        self.mine -= self._computed_from(names_in(body) - self.mine - {self.loop.name}, numbers)
         everywhere = [
             *(*self.program.known, *self.program.parameters),
             *declarations(self.program.transformed_parameters, self.program.model),
@@ -177,10 +177,12 @@ class _Loop:
         self.sizes = {d.name: {x.size for x in everywhere if x.name == d.name} for d in everywhere}
 
     def _computed_from(
-        self, given: set[str], may: Callable[[n.Nodes], bool] = lambda e: True
+        self, given: set[str], known: set[str], may: Callable[[n.Nodes], bool] = lambda e: True
     ) -> set[str]:
-        """Variables of the body that these names determine, where expressions `may` be written."""
-        known = {*self.own}
+        """Those of some variables that given names determine, where expressions `may` be written.
+
+        The variables `known` are assumed to be so until an assignment shows that one is not.
+        """
 
         def unknown(e: n.Nodes) -> bool:
             return not may(e) or not names_in(e) <= given | known
@@ -199,7 +201,7 @@ class _Loop:
             return set().union(*(visit(x, inside) for x in n.parts(s)))
 
         while lost := known & visit(self.loop.body, False):
-            known -= lost
+            known = known - lost
         return known
 
     # ---- statements ---------------------------------------------------------------------
