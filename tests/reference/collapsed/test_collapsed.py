@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,19 +12,20 @@ from scipy.special import logsumexp
 
 from stancoreset.engines import NUTS
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.errors import ReferenceFitError
+from stancoreset.errors import ImproperPosteriorError, ReferenceFitError
 from stancoreset.reference import (
     PriorTimesQuadratic,
     find_bending,
     find_conditionally_gaussian,
     sample_collapsed,
 )
-from stancoreset.reference.collapsed.conditional import Conditional
+from stancoreset.reference.collapsed.conditional import Conditional, Given
 from stancoreset.reference.collapsed.mixture import (
     WeightedDraws,
     find_mode,
     sample_by_importance,
 )
+from stancoreset.reference.collapsed.sampler import _require_bounded
 from stancoreset.rows import Matrix
 
 
@@ -374,3 +376,29 @@ def test_draws_are_those_of_nuts_on_prior_times_quadratic(name):
     off = np.abs(found.draws.mean(axis=0) - theirs.mean(axis=0))
     assert np.all(off < 4 * np.hypot(error, ours)), (name, off / sd)
     assert np.all(np.abs(found.draws.std(axis=0) / sd - 1) < 0.2), name
+
+
+@pytest.mark.parametrize(
+    ("peak", "log_det", "improper"),
+    [
+        (lambda h: 0.5 * h, lambda h: 4.0 * h, True),  # the room for u grows towards h = −∞
+        (lambda h: -2.0 * h, lambda h: 0.0 * h, False),  # so does a quadratic, where no row is
+        (lambda h: -(h**2), lambda h: 20.0 * h, False),  # room that the prior of h outweighs
+    ],
+)
+def test_a_density_that_rises_without_bound_is_improper_if_there_is_room(peak, log_det, improper):
+    class Room:
+        inner = np.array([True, False])
+        density = SimpleNamespace(param_names=("z", "tau"))
+
+        @staticmethod
+        def given(h):
+            for one in h[:, 0]:
+                factor = SimpleNamespace(log_det=log_det(one))
+                yield Given(np.zeros(1), factor, peak(one))
+
+    if improper:
+        with pytest.raises(ImproperPosteriorError, match=r"without bound along tau: .* 60 at -40"):
+            _require_bounded(Room(), np.zeros(1))
+    else:
+        _require_bounded(Room(), np.zeros(1))
