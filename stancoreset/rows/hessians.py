@@ -329,8 +329,9 @@ def _differences(gradient: Gradient, theta: Float, steps: Float) -> Float:
     if not np.all(np.isfinite(gradients)):
         raise ReferenceFitError(
             "the gradient of the log density is not finite next to the mode: the mode lies "
-            "on the edge of the parameters' support; check the constraints of the parameters, "
-            "or pass posterior draws of your own as reference="
+            "on the edge of the parameters' support; check the constraints of the parameters, or "
+            'try another reference (reference="pathfinder" or "pilot"), or posterior draws of your '
+            "own (reference=draws)"
         )
     return 0.5 * (gradients[: len(steps)] - gradients[len(steps) :])
 
