@@ -117,9 +117,6 @@ class ReferenceIteration:
             except StancoresetError as error:
                 reason = _clause(error)
                 _log.debug("no draws of the collapsed sampler: %s", reason)
-        if integrates:
-            with suppress(StancoresetError):
-                return integrated_reference(*self._collapsing, self.nuts, in_parameters=True)
         try:
             reference = fit()
         except ModeAtInfinityError:
