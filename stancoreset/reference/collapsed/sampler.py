@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import Float
-from stancoreset.errors import ImproperPosteriorError, ReferenceFitError
+from stancoreset.errors import EngineError, ImproperPosteriorError, ReferenceFitError
 from stancoreset.posterior import KHAT_USABLE
 from stancoreset.reference.collapsed.block import MOST_HYPERPARAMETERS
 from stancoreset.reference.collapsed.conditional import Conditional, Flat
@@ -185,7 +185,11 @@ def _require_bounded(conditional: Conditional, mode: Float) -> None:
     """
     size = len(mode)
     moves = _FAR * np.concatenate([-np.eye(size), np.eye(size)])
-    found = list(conditional.given(np.concatenate([mode[None], mode + moves, mode + 2 * moves])))
+    points = np.concatenate([mode[None], mode + moves, mode + 2 * moves])
+    try:
+        found = list(conditional.given(points))
+    except EngineError:  # a program may refuse numbers so far out
+        return
     top, *others = found
     far, farther = others[: 2 * size], others[2 * size :]
     for k, (one, other) in enumerate(zip(far, farther, strict=True)):
