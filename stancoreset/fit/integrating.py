@@ -339,8 +339,6 @@ def integrated_reference(
     seed: int,
     policy: Policy,
     nuts: NUTS,
-    *,
-    in_parameters: bool = False,
 ) -> Reference:
     """Draw from the posterior with one parameter of each unit integrated out.
 
@@ -356,8 +354,6 @@ def integrated_reference(
     policy : Policy
     nuts : NUTS
         Chains and draws that are asked for.
-    in_parameters : bool, optional
-        Whether the others are parameters of which the rows see functions.
 
     Returns
     -------
@@ -370,7 +366,7 @@ def integrated_reference(
         If no parameter can be integrated out, the likelihood has several modes, or chains of the
         others disagree.
     """
-    with integrated_posterior(session, checked, seed, in_parameters=in_parameters) as found:
+    with integrated_posterior(session, checked, seed) as found:
         of_h = found.of_h(checked, seed)
         search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)

@@ -9,7 +9,7 @@ integrals over a line, so that the author's program on all rows witnesses both.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -169,11 +169,9 @@ class IntegratedPosterior:
 
 @contextmanager
 def integrated_posterior(
-    session: Session, checked: StanData, seed: int, *, in_parameters: bool = False
+    session: Session, checked: StanData, seed: int
 ) -> Iterator[IntegratedPosterior]:
     """Find the units of a program, and bind what the integrals need.
-
-    `in_parameters` asks for h that are parameters of which the rows see functions.
 
     Raises
     ------
@@ -181,7 +179,7 @@ def integrated_posterior(
         If no parameter can be integrated out for each unit by itself.
     """
     with without_rows(session, checked) as (prior, seen):
-        found = _found(session, checked, prior, seen, seed, in_parameters)
+        found = _found(session, checked, prior, seen, seed)
         if found is None:
             raise ReferenceFitError("no parameter can be integrated out for each unit by itself")
         sampled, seen, rows, units = found
@@ -199,23 +197,17 @@ def integrated_posterior(
 
 
 def _found(
-    session: Session,
-    checked: StanData,
-    prior: BoundModel,
-    seen: Psi,
-    seed: int,
-    in_parameters: bool,
+    session: Session, checked: StanData, prior: BoundModel, seen: Psi, seed: int
 ) -> tuple[Session, Psi, FullData, Units] | None:
     """The units, and the session, ψ and rows in whose coordinates they are units.
 
     Where rows see μ_j + σ u_j, the units are parameters beside μ and σ. All else that the rows see
-    must then be parameters, for products such as σ v_k are closer to Gaussian than σ and v_k; or
-    only units are found of which that is not so.
+    must then be parameters: products such as σ v_k are closer to Gaussian than σ and v_k.
     """
     rows = session.seen_data(checked)
     units = find_units(prior, seen, rows, seed, MOST_HYPERPARAMETERS)
     if units is not None:
-        return None if in_parameters else (session, seen, rows, units)
+        return session, seen, rows, units
     own = None if session.likelihood is session else session.in_parameters()
     if own is None:
         return None
@@ -226,8 +218,7 @@ def _found(
     here, there = seen(np.stack([np.zeros(prior.n_params), units.inner.astype(float)]))
     declared = {d.name for d in session.program.program.parameters}
     computed = [variable_of(name) not in declared for name in session.seen_names(checked)]
-    alone = bool(np.all((here != there)[computed]))
-    return (own, other, rows, units) if alone != in_parameters else None
+    return (own, other, rows, units) if np.all((here != there)[computed]) else None
 
 
 @contextmanager
@@ -255,13 +246,7 @@ def integrated_density(
     """Log density from which a reference of the posterior was drawn, at draws, (S, P) → (S,)."""
     if reference.method == BY_UNIT:  # the posterior's own, whatever the noise of its weights
         return session.full_data(checked).log_density(draws)
-    with ExitStack() as stack:
-        try:
-            found = integrated_posterior(session, checked, reference.seed)
-            posterior = stack.enter_context(found)
-        except ReferenceFitError:
-            found = integrated_posterior(session, checked, reference.seed, in_parameters=True)
-            posterior = stack.enter_context(found)
+    with integrated_posterior(session, checked, reference.seed) as posterior:
         psi_h = posterior.psi_h(reference.draws)
         there = posterior.around(psi_h.mean(axis=0))
         return there.refined(psi_h[:REFINED_AT]).log_density(draws)

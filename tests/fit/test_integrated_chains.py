@@ -20,20 +20,12 @@ from stancoreset.policy import DEFAULT
 from stancoreset.program import integrated_posterior
 
 ITEMS = 5
-#: As brms writes it: persons and items by products of a scale and raw effects.
-PRODUCTS = """
-data { int N; int P; int I; array[N] int<lower=1, upper=P> person;
-  array[N] int<lower=1, upper=I> item; array[N] int<lower=0, upper=1> y; }
-parameters { real b; real<lower=0> sd_p; vector[P] z_p; vector<lower=0>[2] sd_i; matrix[2, I] z_i; }
-transformed parameters { vector[P] r_p = sd_p * z_p; matrix[I, 2] r_i =
-  (diag_matrix(sd_i) * z_i)'; }
-model {
-  b ~ normal(0, 1); sd_p ~ normal(1, 0.2); z_p ~ std_normal(); sd_i ~ normal(0, 0.7);
-  to_vector(z_i) ~ std_normal();
-  for (n in 1:N)
-    y[n] ~ bernoulli_logit(exp(r_i[item[n], 2]) * (b + r_p[person[n]] + r_i[item[n], 1]));
-}
-"""
+#: Rows see places that are functions of two parameters.
+LINKED = CODE.replace(
+    "vector[I] place;\n}",
+    "real c; real d;\n}\ntransformed parameters {\n  vector[I] place;"
+    "\n  for (i in 1:I) place[i] = c + d^3 * i / I;\n}",
+).replace("place ~ normal(0, 1);", "c ~ normal(0, 1); d ~ normal(0, 1);")
 GUESSED = (
     CODE.replace("vector[I] place;", "vector[I] place; vector<lower=0, upper=1>[I] guess;")
     .replace("place ~ normal(0, 1);", "place ~ normal(0, 1); guess ~ beta(5, 17);")
@@ -90,19 +82,14 @@ def test_a_test_is_drawn_as_by_quadrature() -> None:
 
 @pytest.mark.fit
 @pytest.mark.parametrize(
-    ("code", "in_parameters"), [(CODE, False), (GUESSED, False), (PRODUCTS, True)]
+    ("code", "seen"), [(CODE, "parameters"), (GUESSED, "parameters"), (LINKED, "functions")]
 )
-def test_gradients_of_h_against_differences(code: str, in_parameters: bool) -> None:
+def test_gradients_of_h_against_differences(code: str, seen: str) -> None:
     data = answers(300, ITEMS, 4)
     with sc.CoresetModel(stan_code=code, obs="N", engine="stanli") as model:
         session, checked = model._session, model.read(data)
-        if in_parameters:
-            with (
-                pytest.raises(ReferenceFitError, match="no parameter can be integrated out"),
-                integrated_posterior(session, checked, 1),
-            ):
-                pass
-        with integrated_posterior(session, checked, 1, in_parameters=in_parameters) as found:
+        with integrated_posterior(session, checked, 1) as found:
+            assert ("functions" if found.seen.name else "parameters") == seen
             h = np.random.default_rng(2).uniform(-0.5, 0.5, int(np.sum(~found.inner)))
             slope = found.log_density_of_h(h)[1]
             step = 1e-4
