@@ -24,8 +24,6 @@ from stancoreset.rows import FullData
 
 _log = logging.getLogger(__name__)
 
-# Number of h of a chain, or half of its draws, beyond which more h hardly tell more.
-_DIFFERENT = 500
 # Draws of each chain in each stage of the warm-up.
 _WARM_UP = (50, 50, 50)
 
@@ -75,9 +73,8 @@ def draw_by_chains(
     while True:
         state, more = advance(density, state, wanted - made.shape[1], rng)
         made = np.concatenate([made, more], axis=1)
-        # Each of evenly spaced h serves several draws, which follow each other.
-        different = min(wanted, max(each // 2, min(each, _DIFFERENT)))
-        which = np.arange(each) * different // each * wanted // different
+        # Each h serves several draws, which follow each other; or h are evenly spaced.
+        which = np.arange(each) * wanted // each
         numbers = (wanted * np.arange(chains)[:, None] + which).ravel()[:count]
         of_h = made.reshape(-1, size)
         rows = posterior.with_h(of_h[numbers])

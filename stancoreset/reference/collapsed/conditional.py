@@ -75,6 +75,7 @@ class Flat:
 
     hessian: AnyMatrix | None = field(default=None, repr=False)
     log_marginal: float = -np.inf
+    peak: float = -np.inf
 
 
 @dataclass(frozen=True)

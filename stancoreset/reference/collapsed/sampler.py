@@ -183,31 +183,25 @@ def _require_bounded(conditional: Conditional, mode: Float) -> None:
     A scale σ of effects σ z with a flat prior of z is such an h: ∫ L(σ z) dz ∝ σ^(−dim z). There
     the room for u grows, and not the density: a quadratic that rises so far out says nothing.
     """
-    size = len(mode)
-    moves = _FAR * np.concatenate([-np.eye(size), np.eye(size)])
-    points = np.concatenate([mode[None], mode + moves, mode + 2 * moves])
-    try:
-        found = list(conditional.given(points))
-    except EngineError:  # a program may refuse numbers so far out
-        return
-    top, *others = found
-    far, farther = others[: 2 * size], others[2 * size :]
-    for k, (one, other) in enumerate(zip(far, farther, strict=True)):
-        if isinstance(top, Flat) or isinstance(one, Flat) or isinstance(other, Flat):
-            continue
-        rises = top.log_marginal < one.log_marginal < other.log_marginal
-        if rises and max(one.peak, other.peak) <= top.peak:
-            j = k % size
-            name = np.array(conditional.density.param_names)[~conditional.inner][j]
-            raise ImproperPosteriorError(
-                f"the posterior is improper: without the parameters that are Gaussian given "
-                f"{name}, its log density rises without bound along {name}: in unconstrained "
-                f"coordinates it is higher by {one.log_marginal - top.log_marginal:,.0f} at "
-                f"{mode[j] + moves[k, j]:.3g}, and by "
-                f"{other.log_marginal - top.log_marginal:,.0f} at {mode[j] + 2 * moves[k, j]:.3g}, "
-                f"than at {mode[j]:.3g}; give {name}, and the parameters that it multiplies, "
-                "proper priors"
-            )
+    (top,) = conditional.given(mode[None])
+    for k, name in enumerate(np.array(conditional.density.param_names)[~conditional.inner]):
+        for step in (-_FAR, _FAR):
+            points = mode + np.outer([step, 2 * step], np.arange(len(mode)) == k)
+            try:
+                with np.errstate(all="ignore"):
+                    far, farther = conditional.given(points)
+            except EngineError:  # a program may refuse numbers so far out
+                continue
+            higher = far.log_marginal - top.log_marginal, farther.log_marginal - top.log_marginal
+            room = max(far.peak, farther.peak) <= top.peak
+            if room and 0 < higher[0] < higher[1] < np.inf:
+                raise ImproperPosteriorError(
+                    f"the posterior is improper: without the parameters that are Gaussian given "
+                    f"{name}, its log density rises without bound along {name}: in unconstrained "
+                    f"coordinates it is higher by {higher[0]:,.0f} at {points[0, k]:.3g}, and by "
+                    f"{higher[1]:,.0f} at {points[1, k]:.3g}, than at {mode[k]:.3g}; give {name}, "
+                    "and the parameters that it multiplies, proper priors"
+                )
 
 
 def _hyperparameters(
