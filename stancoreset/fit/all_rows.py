@@ -17,7 +17,7 @@ from stancoreset.selection import Coreset
 
 def are_few(full: FullData) -> bool:
     """Whether a pilot run would read all rows, which are in memory."""
-    return full.passes.stored is None and small_size(full) == full.n_distinct
+    return full.passes.stored is None and small_size(full) == full.n_obs
 
 
 def stand_for_themselves(full: FullData, reference: Reference, policy: Policy) -> bool:

@@ -64,7 +64,7 @@ def _found(
             seed=plan.seed,
         )
     assert blocks is not None
-    rows = full.n_distinct
+    rows = full.passes.distinct or full.n_obs
     fewest, most = policy.looked_at, policy.values_in_memory
     draws = view.reference.draws[: max(fewest, most // rows)]
     if plan.selection.projection or len(draws) < fewest:

@@ -101,7 +101,7 @@ def quadratic_only(plan: Plan, view: LikelihoodView, expansion: Expansion) -> Co
     These replace no others, so that the error is what the quadratic leaves.
     """
     full = view.full
-    count = full.n_distinct
+    count = full.passes.distinct or full.n_obs
     size = min(count, plan.policy.first_size if isinstance(plan.size, str) else int(plan.size))
     chosen = np.sort(np.random.default_rng([plan.seed, 53]).choice(count, size, replace=False))
     norm = view.reference.norm

@@ -38,28 +38,28 @@ def from_small_copy(
     """
     with small_copy(full, seed) as small:
         rows = sample(small, draws + spare)
-    if small_size(full) < full.n_distinct:
+    if small_size(full) < full.n_obs:
         rows = recentred(full, rows, seed)
     return from_rows(full, rows, method, draws, seed, progress)
 
 
 def small_size(full: FullData) -> int:
-    """Number of rows of a small copy: 2,000, or 100 per parameter, or all if fewer differ."""
-    return min(full.n_distinct, max(2_000, 100 * full.n_params))
+    """Number of rows of a small copy: 2,000, or 100 per parameter, or all if there are fewer."""
+    return min(full.n_obs, max(2_000, 100 * full.n_params))
 
 
 @contextmanager
 def small_copy(full: FullData, seed: int) -> Iterator[BoundModel]:
     """Bind a weighted subsample of the full data to the engine."""
     size = small_size(full)
-    if size == full.n_distinct:
-        copy = full.copy_of_all()
+    if size == full.n_obs:
+        rows, factors = np.arange(size), np.ones(size)
     else:
         rng = np.random.default_rng([seed, 17])
         at_hand = full.rows_at_hand
         chosen, factors = balanced_subsample(full.integer_columns(), len(at_hand), size, rng)
-        copy = full.copy_of(at_hand[chosen], factors * (full.n_obs / len(at_hand)))
-    with copy as model:
+        rows, factors = at_hand[chosen], factors * (full.n_obs / len(at_hand))
+    with full.copy_of(rows, factors) as model:
         yield model
 
 

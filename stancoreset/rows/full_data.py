@@ -163,17 +163,6 @@ class FullData(Closing):
             self._weighted.subset(self._data, rows, self._weigh(rows, factors))
         )
 
-    @property
-    def n_distinct(self) -> int:
-        """Number of rows, of which equal ones count once if they are evaluated once."""
-        return self.n_obs if self.row_numbers is None else len(self.row_numbers)
-
-    def copy_of_all(self) -> BoundModel:
-        """Bind all rows, of equal ones one with their total weight, as a separate model."""
-        if self.passes.stored is not None:
-            return self.copy_of(np.arange(self.n_obs), np.ones(self.n_obs))
-        return self._compiled.bind(self._evaluated)
-
     def _weigh(self, rows: np.ndarray, factors: Float) -> Float:
         """Weights of some rows, multiplied by factors."""
         if self.passes.stored is None:
@@ -449,7 +438,7 @@ class FullData(Closing):
         """Find the mode by the engine's own optimizer, which receives all rows at once."""
         if self._bound is None:
             raise DataError("the rows are not in memory, so the engine cannot find their mode")
-        with self.copy_of_all() as whole:
+        with self._compiled.bind(self._evaluated) as whole:
             return whole.mode(init=init, seed=seed)
 
     def close(self) -> None:

@@ -89,10 +89,7 @@ def test_a_first_quadratic_is_least_squares_whatever_kinks_the_prior_has():
     ],
 )
 def test_all_rows_are_the_coreset_where_chains_on_them_agree(unsettled, rows, rhat, expected):
-    # Of as many more rows each is equal to one of these.
-    full: Any = SimpleNamespace(
-        n_obs=2 * rows, n_distinct=rows, n_params=5, passes=SimpleNamespace(stored=None)
-    )
+    full: Any = SimpleNamespace(n_obs=rows, n_params=5, passes=SimpleNamespace(stored=None))
     reference: Any = SimpleNamespace(unsettled=unsettled, rhat=rhat)
     assert stand_for_themselves(full, reference, DEFAULT) == expected
 

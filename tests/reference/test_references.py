@@ -84,20 +84,6 @@ def test_balanced_subsample_is_unbiased():
     assert abs(mean[y == 1].mean() - 1) < 0.05
 
 
-def test_a_small_copy_holds_all_rows_where_few_differ() -> None:
-    """Of 20,000 rows with 24 different ones: its density is that of all."""
-    rng = np.random.default_rng(5)
-    x = rng.integers([3, 2, 2], size=(N, 3)).astype(float)
-    y = (rng.random(N) < 1 / (1 + np.exp(-x[:, 0] + 1))).astype(int)
-    data = {**logistic_data(N), "X": x, "y": y}
-    with full_data(LOGISTIC, data) as full:
-        assert full.n_distinct == 24
-        draws = rng.normal(size=(6, full.n_params))
-        with small_copy(full, 1) as copy:
-            apart = copy.log_density(draws) - full.log_density(draws)
-    assert np.ptp(apart) < 1e-6
-
-
 def test_balanced_subsample_takes_rare_levels_and_bounds_the_weights():
     rng = np.random.default_rng(1)
     y = np.zeros(100_000, dtype=int)
