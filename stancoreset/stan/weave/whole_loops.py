@@ -161,14 +161,11 @@ class _Loop:
         seen = [d.name for d in declarations((body,))] + [*loops, self.loop.name]
         need(len({*seen}) == len(seen) and not {*seen} & outside)
         self.outside = outside
-        given = outside | {self.loop.name} | loops
-        self.known = given | self._computed_from(given, {*self.own}, _is_computed)
         # The row's own: variables of the body, and numbers of loops that begin anywhere.
-        begin_anywhere = {s.name for s in n.find_all(body, n.For) if text(bare(s.lower)) != "1"}
-        self.mine = self.own.keys() | begin_anywhere
-        # Numbers that all rows share stay numbers; what data alone determine is known by row.
-        numbers = {name for name, d in self.own.items() if d.size.type == n.REAL} - self.known
-        self.mine -= self._computed_from(names_in(body) - self.mine - {self.loop.name}, numbers)
+        self.mine = self.own.keys() | {
+            s.name for s in n.find_all(body, n.For) if text(bare(s.lower)) != "1"
+        }
+        self.known = outside | {self.loop.name} | loops | self._known_locals(loops)
         everywhere = [
             *(*self.program.known, *self.program.parameters),
             *declarations(self.program.transformed_parameters, self.program.model),
@@ -176,16 +173,13 @@ class _Loop:
         ]
         self.sizes = {d.name: {x.size for x in everywhere if x.name == d.name} for d in everywhere}
 
-    def _computed_from(
-        self, given: set[str], known: set[str], may: Callable[[n.Nodes], bool] = lambda e: True
-    ) -> set[str]:
-        """Those of some variables that given names determine, where expressions `may` be written.
-
-        The variables `known` are assumed to be so until an assignment shows that one is not.
-        """
+    def _known_locals(self, loops: set[str]) -> set[str]:
+        """Variables of the body that data determine."""
+        known = {*self.own}
+        given = self.outside | {self.loop.name} | loops
 
         def unknown(e: n.Nodes) -> bool:
-            return not may(e) or not names_in(e) <= given | known
+            return not _is_computed(e) or not names_in(e) <= given | known
 
         def visit(s: n.Stmt, inside: bool) -> set[str]:
             match s:
@@ -201,7 +195,7 @@ class _Loop:
             return set().union(*(visit(x, inside) for x in n.parts(s)))
 
         while lost := known & visit(self.loop.body, False):
-            known = known - lost
+            known -= lost
         return known
 
     # ---- statements ---------------------------------------------------------------------
@@ -217,8 +211,6 @@ class _Loop:
             case n.Decl(name=name) if name in self.known:
                 self.by_row.body.append(s)
                 return []
-            case n.Decl(name=name) if name not in self.mine:
-                return [s]
             case n.Decl(name=name, value=value, constraint=constraint):
                 need(s.type == n.REAL and constraint.kind == "none")
                 e = n.ZERO if value is None else self.entry(value, place)
@@ -243,8 +235,6 @@ class _Loop:
         if name in self.known:
             self.by_row.body.append(s)
             return []
-        if name in self.own and name not in self.mine:
-            return [s]
         if not isinstance(target, n.Var) or target.type != n.REAL:
             raise DoesNotApplyError
         if name not in self.own:  # a sum over rows, unless a row reads it
@@ -255,9 +245,10 @@ class _Loop:
         need(s.op in ("=", "+=", "-=", "*=", "/="))
         e, v = self.entry(s.value, place), self.variable(name, place)
         if isinstance(v, n.Var):
-            dotted = f"{DOTTED.get(s.op[0], s.op[0])}=" if e.type.rank and s.op != "=" else s.op
-            whole = self.repeated(e, place) if s.op == "=" else e
-            return [replace(s, target=v, op=dotted, value=whole)]
+            if s.op == "=":
+                return [replace(s, target=v, value=self.repeated(e, place))]
+            op = DOTTED.get(s.op[0], s.op[0]) if e.type.rank else s.op[0]
+            return [replace(s, target=v, op=f"{op}=", value=e)]
         e = self.repeated(e if s.op == "=" else by_entry(v, s.op[0], e), place)
         match v.indices:
             case (n.Single(numbers),) if place.chosen and self.of[name].chosen is None:
