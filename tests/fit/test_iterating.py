@@ -652,6 +652,33 @@ def test_the_likelihood_is_climbed_from_where_the_prior_puts_outcomes():
     np.testing.assert_allclose(first, [1_000.0, np.log(10.0), 3.0, *np.zeros(40)], atol=1e-3)
 
 
+@pytest.mark.parametrize("shape", ["rates", "ratio"])
+def test_the_prior_is_climbed_where_rows_are_not_finite_at_zero(shape):
+    """Two rates alike, or a sum of zero, make 0 / 0 of a row, even one of weight 0."""
+    mean = {
+        "rates": "a / (a - b[g[n]]) * (exp(-b[g[n]] * t[n]) - exp(-a * t[n]))",
+        "ratio": "c * t[n] / (c + m + b[g[n]] - 1)",
+    }[shape]
+    code = f"""
+    data {{ int N; int J; array[N] int g; vector[N] t; vector[N] y; }}
+    parameters {{ real c; real m; real<lower=0> a; real<lower=0> s; vector[J] z; }}
+    transformed parameters {{ vector[J] b = exp(m + s * z); }}
+    model {{
+      c ~ normal(2, 1); m ~ normal(-1, 1); a ~ lognormal(1, 1); s ~ normal(0, 1); z ~ std_normal();
+      for (n in 1:N) y[n] ~ normal({mean}, 1);
+    }}"""
+    n = 60
+    data = {"N": n, "J": 3, "g": np.arange(n) % 3 + 1, "t": np.arange(1.0, n + 1), "y": np.ones(n)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        session, checked = model._session, model.read(data)
+        with collapsing.without_rows(session, checked) as (prior, seen):
+            assert not np.isfinite(prior.log_density(np.zeros((1, 7)))[0])
+            first = collapsing._prior_mode(prior, collapsing._bending(prior, seen, 1), 1)
+    # log a ~ N(1, 1), and s is held where its prior is.
+    np.testing.assert_allclose(first[:3], [2.0, -1.0, 1.0], atol=1e-3)
+    np.testing.assert_allclose(first[4:], 0, atol=1e-3)
+
+
 def test_a_prior_that_rises_without_end_stays_at_zero(counts):
     """A location with a flat prior has no mode."""
     flat = NONCENTRED.replace("mu ~ normal(0, 2);", "target += mu;")
