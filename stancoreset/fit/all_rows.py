@@ -2,7 +2,8 @@
 
 A pilot run on so few rows is NUTS on all of them. If its chains agree, or may if they are longer,
 NUTS on all rows is the fit: nothing is selected, and the coreset posterior is the full one. Chains
-that disagree by more will not end: the posterior may be improper, or have several modes.
+that disagree by more may never agree: the posterior may be improper, or have several modes. Then
+rows are selected, unless more than half of them are needed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ def stand_for_themselves(full: FullData, reference: Reference, policy: Policy) -
     """Whether all rows are the coreset: no quadratic settles, and chains on them may mix."""
     may_agree = reference.rhat <= policy.chains_may_agree
     return bool(reference.unsettled) and are_few(full) and may_agree
+
+
+def are_most(full: FullData, reference: Reference, coreset: Coreset) -> bool:
+    """Whether no quadratic settles, and few rows of which a coreset has more than half.
+
+    NUTS on all rows costs at most twice as much then, and leaves nothing out.
+    """
+    return bool(reference.unsettled) and are_few(full) and 2 * coreset.size > full.n_obs
 
 
 def all_rows(full: FullData, reference: Reference) -> Coreset:

@@ -14,7 +14,7 @@ from typing import Any
 from stancoreset.analysis import worth
 from stancoreset.engines import Float, SampleResult
 from stancoreset.errors import StancoresetError
-from stancoreset.fit.all_rows import all_rows, stand_for_themselves
+from stancoreset.fit.all_rows import all_rows, are_most, stand_for_themselves
 from stancoreset.fit.controlled import ControlledSelection, require_equal
 from stancoreset.fit.forecast import advise_all_rows, foresee_all_rows, foresee_chains
 from stancoreset.fit.in_the_loop import draws_of
@@ -207,8 +207,7 @@ class Pipeline(Setup):
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
         if plan.searches and stand_for_themselves(full, reference, plan.policy):
-            foresee_all_rows(self, full, reference)
-            return self._named(all_rows(full, reference), None)
+            return self._all(full, reference)
         view, controlled = LikelihoodView(session, full, reference), None
         if self.has_quadratic:
             with self.stages("expand"):
@@ -226,6 +225,8 @@ class Pipeline(Setup):
         else:
             found = None if controlled is None else select_unprojected(self, view, expansion)
             coreset = select_projected(self, view, controlled) if found is None else found
+            if plan.searches and are_most(full, reference, coreset):
+                return self._all(full, reference)
             # Rows may fit few draws, or curve what is flat.
             may_be_worse = controlled is not None and plan.searches
             if may_be_worse and leaves_less(expansion, view.reference, coreset):
@@ -237,6 +238,11 @@ class Pipeline(Setup):
             seen = session.seen(self.checked, reference.draws[:3])
             require_equal(session, self.checked, coreset, reference.draws[:3], seen)
         return self._named(coreset, self._information(view, coreset))
+
+    def _all(self, full: FullData, reference: Reference) -> Coreset:
+        """All rows, with what NUTS on them will take."""
+        foresee_all_rows(self, full, reference)
+        return self._named(all_rows(full, reference), None)
 
     def _named(self, coreset: Coreset, information: Float | None) -> Coreset:
         """The coreset with what its rows tell, the program's names, and its provenance."""

@@ -12,10 +12,11 @@ from seeds import reseeded
 
 import stancoreset as sc
 from stancoreset.engines.stanli import StanliEngine
-from stancoreset.fit.all_rows import stand_for_themselves
+from stancoreset.fit.all_rows import are_most, stand_for_themselves
 from stancoreset.fit.collapsing import quadratic_of_likelihood
 from stancoreset.policy import DEFAULT
 from stancoreset.reference import ITERATED
+from stancoreset.selection import Coreset
 
 # A broken line: slopes change at places, by amounts with Laplace priors.
 BROKEN = """
@@ -92,6 +93,22 @@ def test_all_rows_are_the_coreset_where_chains_on_them_agree(unsettled, rows, rh
     full: Any = SimpleNamespace(n_obs=rows, n_params=5, passes=SimpleNamespace(stored=None))
     reference: Any = SimpleNamespace(unsettled=unsettled, rhat=rhat)
     assert stand_for_themselves(full, reference, DEFAULT) == expected
+
+
+@pytest.mark.parametrize(
+    ("unsettled", "rows", "size", "expected"),
+    [
+        ("it leaves 9", 2_000, 1_001, True),
+        ("it leaves 9", 2_000, 1_000, False),
+        ("it leaves 9", 2_001, 1_500, False),  # rows are many
+        ("", 2_000, 1_500, False),  # a quadratic completes them
+    ],
+)
+def test_all_rows_are_the_coreset_where_more_than_half_are_needed(unsettled, rows, size, expected):
+    full: Any = SimpleNamespace(n_obs=rows, n_params=5, passes=SimpleNamespace(stored=None))
+    reference: Any = SimpleNamespace(unsettled=unsettled, norm=1.0)
+    coreset = Coreset(np.arange(size), np.ones(size), rows, "pursuit", 0.1, 0.1)
+    assert are_most(full, reference, coreset) == expected
 
 
 @pytest.mark.slow

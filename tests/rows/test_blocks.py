@@ -16,7 +16,7 @@ from stancoreset.rows import without_negative
 from stancoreset.rows.blocks import MANY, Blocks, Matrix
 from stancoreset.rows.full_data import FullData
 from stancoreset.rows.glm import find_glm
-from stancoreset.rows.hessians import Hessians, central_hessian
+from stancoreset.rows.hessians import Hessians, Steps, central_hessian
 from stancoreset.stan import StanProgram, weighted_program
 
 
@@ -147,6 +147,7 @@ def test_gaussian_of_draws_fewer_than_the_levels_of_a_crossed_factor():
         blocks=Blocks.of(curvature),
         param_names=names,
         hessian=lambda *_: Matrix(-curvature),
+        steps=lambda _, scale: Steps(scale, jumps=False),
         prior=SimpleNamespace(log_density_gradient=lambda x: (np.zeros(len(x)), 0.0 * x)),
     )
     found = fit_gaussian(draws, full)
