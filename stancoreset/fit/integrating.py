@@ -56,13 +56,17 @@ from stancoreset.reference import (
     WeightedDraws,
     start_seed,
 )
-from stancoreset.rows import DRAWS_EACH, FullData
+from stancoreset.rows import DRAWS_EACH, FullData, without_negative
 from stancoreset.selection import UNBOUNDED, ControlVariate
 
 _log = logging.getLogger(__name__)
 
 # Largest slope at the end of a climb, and its iterations between corrections of the places.
 _SLOPE, _STEPS = 1.0, 50
+# Pareto k̂ above which weights have no variance, so that more of them hardly tell more.
+_FINITE = 0.5
+# Evaluations for each draw wanted beyond which chains, which take five to eight, cost no more.
+_DEAR = 3
 # Steps of differences, as a share of the ridge's width.
 _SMALL = 0.001
 
@@ -77,8 +81,8 @@ class _Quadratic:
 
     @classmethod
     def of(cls, centre: Float, gradient: Float, curvature: Float) -> _Quadratic:
-        values, vectors = eigh(0.5 * (curvature + curvature.T))
-        return cls(centre, gradient, (vectors * np.maximum(values, 0.0)) @ vectors.T)
+        positive = without_negative(0.5 * (curvature + curvature.T))
+        return cls(centre, gradient, np.asarray(positive))
 
     def value(self, psi_h: Float) -> Float:
         """Q at (S, p_h) → (S,)."""
@@ -424,19 +428,23 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
 
     sample = drawn(MOST * wanted, 1).evaluated(likelihood, quadratic, wanted)
     while True:
-        weighted, made = sample.weighted, len(sample.exact)
+        weighted, made, longer = sample.weighted, len(sample.exact), 1.0
         if weighted.ess >= wanted:
             which = weighted.resample(count, rng)
             made_of_h = posterior.with_h(weighted.points[which])
             longer = times_too_few(
                 search.full, search.nuts, made_of_h, search.policy, without=posterior.name
             )
-            if longer == 1 or wanted >= count:  # so many draws cannot be worth more
+            if longer == 1:
                 break
-            wanted = min(count, math.ceil(longer * wanted))
-        needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
-        if needed > MOST * wanted:
+        if sample.thinned.khat > _FINITE:
+            return None
+        if weighted.ess >= wanted >= count:  # so many draws cannot be worth more
             break
+        wanted = min(count, math.ceil(longer * wanted))
+        needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
+        if needed > _DEAR * wanted:
+            return None
         lacking = MOST * wanted - len(sample.of_h)
         if lacking > 0:
             more = drawn(lacking, 1 + len(sample.of_h))

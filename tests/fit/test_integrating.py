@@ -161,7 +161,10 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
 @pytest.mark.fit
 @pytest.mark.parametrize("truth", [1.4, 0.1])
 def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature(truth):
-    """Where the spread is small, the likelihood alone hardly falls towards zero."""
+    """Where the spread is small, the likelihood alone hardly falls towards zero.
+
+    Weights are then so uneven with some seeds, or last digits, that chains follow.
+    """
     rng, persons = np.random.default_rng(12), 500
     person, item = (a.ravel() for a in np.indices((persons, ITEMS)))
     eta = truth * rng.standard_normal(persons)[person] - np.linspace(-1, 1, ITEMS)[item]
@@ -170,7 +173,10 @@ def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature(tr
     data |= {"person": person + 1, "item": item + 1, "grade": grade + 1}
     with sc.CoresetModel(stan_code=GRADED, obs="N") as model:
         fit = model.fit(data, seed=reseeded(4))
-    assert str(fit.way) == "integrals → no rows → independent draws → weights"
+    ways = ("integrals → no rows → independent draws → weights",)
+    if truth < 1:
+        ways = (*ways, "integrals → no rows → HMC → weights")
+    assert str(fit.way) in ways
     assert fit.certificate.verdict == "certified"
     draws = arviz.variables_of(fit.posterior)
     step, spread = draws["step"], draws["spread"][..., None]
