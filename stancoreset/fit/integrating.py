@@ -17,7 +17,9 @@ also determine a polynomial S of third order (`ThirdOrder`), and its weights exp
 draws ℓ is evaluated (`ThinnedDraws`). The last Q is wider than the posterior: if Q had lighter
 tails, a few draws would have most of the weight, while superfluous draws cost little.
 
-Where no quadratic comes near ℓ, chains draw h from π(h) exp ℓ itself (`integrated_chains`).
+Where no quadratic comes near ℓ, or weights are uneven, chains draw h from π(h) exp ℓ itself
+(`integrated_chains`): where ℓ is flat, as towards a spread of zero, the quadratic falls, and a few
+draws have most of the weight.
 """
 
 from __future__ import annotations
