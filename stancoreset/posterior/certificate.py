@@ -312,7 +312,7 @@ class Certificate:
         return bool(self.faults) and all(isinstance(fault, kinds) for fault in self.faults)
 
     def because(self, stopped: str) -> Certificate:
-        """The same verdict, which also says why no further round was begun, if `stopped` does."""
+        """This certificate with the reason why no further round was begun, if `stopped` has one."""
         kept = (reason for reason in self.reasons if reason != self.stopped)
         return replace(self, stopped=stopped, reasons=(*kept, *filter(None, (stopped,))))
 
