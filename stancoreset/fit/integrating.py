@@ -65,6 +65,9 @@ _log = logging.getLogger(__name__)
 
 # Largest slope at the end of a climb, and its iterations between corrections of the places.
 _SLOPE, _STEPS = 1.0, 50
+# Standard deviations from the mean of h, and nats by which its density has to be lower there: of a
+# Student-t density with nine degrees of freedom it is 5.1 nats lower.
+_FAR, _FALL = 4.0, 5.0
 # Pareto k̂ above which weights have no variance, so that more of them hardly tell more.
 _FINITE = 0.5
 # Evaluations for each draw wanted beyond which chains, which take five to eight, cost no more.
@@ -456,9 +459,27 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
             sample = sample.evaluated(likelihood, quadratic, needed)
     khat = sample.thinned.khat
     _log.debug("h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), khat)
-    if not (khat <= KHAT_USABLE and weighted.ess >= wanted):
+    if not (khat <= KHAT_USABLE and weighted.ess >= wanted) or _falls_slowly(posterior, weighted):
         return None
     return posterior.drawn(weighted.points, weighted.resample(count, rng), rng)
+
+
+def _falls_slowly(posterior: IntegratedPosterior, weighted: WeightedDraws) -> bool:
+    """Whether π(h) exp ℓ is still high where draws of prior × Q do not reach.
+
+    Weights do not show a tail that no draw has met. A Gaussian falls by 8 nats over four standard
+    deviations along the regression of all h on one of them.
+    """
+    weights = np.exp(weighted.log_weights - weighted.log_weights.max())
+    mean = np.average(weighted.points, axis=0, weights=weights)
+    size = len(mean)
+    cov = np.cov(weighted.points.T, aweights=weights).reshape(size, size)
+    along = _FAR * cov / np.sqrt(np.diag(cov))
+    draws = posterior.with_h(np.vstack([mean, mean + along.T, mean - along.T]))
+    value = np.array([posterior.likelihood.value(one) for one in posterior.psi_h(draws)])
+    value += posterior.likelihood.log_prior(draws)
+    _log.debug("h: falls by %.1f nats over %g sd", value[0] - value[1:].max(), _FAR)
+    return not value[0] - value[1:].max() >= _FALL
 
 
 def _at_highest(

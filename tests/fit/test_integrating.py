@@ -116,14 +116,16 @@ def log_posterior_of_grades(h, y):
     return likelihood + prior + 4 * h[ITEMS + 2] - 3 * spread
 
 
-def by_importance(log_posterior, y, size, rng, count=2_000):
-    """Mean and standard deviation of `size` parameters, by weighted draws around the mode."""
+def by_importance(log_posterior, y, size, rng, count=4_000, freedom=4.0):
+    """Mean and sd of `size` parameters, by weighted draws from a Student-t around the mode."""
     start = np.zeros(size)
     found = minimize(lambda h: -log_posterior(h, y), start, method="BFGS", options={"gtol": 1e-3})
     factor = np.linalg.cholesky(1.3 * found.hess_inv)
     noise = rng.standard_normal((count, size))
+    noise /= np.sqrt(rng.chisquare(freedom, (count, 1)) / freedom)
     points = found.x + noise @ factor.T
-    log_w = np.array([log_posterior(h, y) for h in points]) + 0.5 * np.sum(noise**2, axis=1)
+    log_w = np.array([log_posterior(h, y) for h in points])
+    log_w += 0.5 * (freedom + size) * np.log1p(np.sum(noise**2, axis=1) / freedom)
     w = np.exp(log_w - logsumexp(log_w))
     assert 1 / np.sum(w**2) > 300
     mean = w @ points
