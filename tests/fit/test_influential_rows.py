@@ -46,7 +46,7 @@ def test_three_rows_of_an_arm_are_candidates(monkeypatch) -> None:
     wait[rng.random(n) < 0.4] = np.inf
     data = {"N": n, "t": np.minimum(wait, 3.0), "d": (wait < 3).astype(int), "arm": arm}
     with sc.CoresetModel(stan_code=CURED, engine="stanli") as model:
-        fit = model.fit(data, seed=3, max_rounds=1, show_progress=False)
+        fit = model.fit(data, seed=3, show_progress=False)
     assert all(set(few) <= set(rows) for rows in pools)
     assert set(few) & set(fit.coreset.indices)
     assert fit.coreset.size < 100
