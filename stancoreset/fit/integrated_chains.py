@@ -2,8 +2,8 @@
 
     h from π(h) exp ℓ(ψ_h(h)) by Hamiltonian Monte Carlo → u given h
 
-They serve where no quadratic comes near ℓ, or its weights are uneven: a test's items with a chance
-of guessing have ridges that bend.
+They serve where no quadratic comes near ℓ, or its draws do not reach the tails: a test's items with
+a chance of guessing have ridges that bend, and a spread of persons near zero has a long tail.
 """
 
 from __future__ import annotations

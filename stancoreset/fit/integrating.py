@@ -17,9 +17,8 @@ also determine a polynomial S of third order (`ThirdOrder`), and its weights exp
 draws ℓ is evaluated (`ThinnedDraws`). The last Q is wider than the posterior: if Q had lighter
 tails, a few draws would have most of the weight, while superfluous draws cost little.
 
-Where no quadratic comes near ℓ, or weights are uneven, chains draw h from π(h) exp ℓ itself
-(`integrated_chains`): where ℓ is flat, as towards a spread of zero, the quadratic falls, and a few
-draws have most of the weight.
+Where no quadratic comes near ℓ, or its draws do not reach the tails of π(h) exp ℓ, chains draw h
+from π(h) exp ℓ itself (`integrated_chains`).
 """
 
 from __future__ import annotations
@@ -65,13 +64,8 @@ _log = logging.getLogger(__name__)
 
 # Largest slope at the end of a climb, and its iterations between corrections of the places.
 _SLOPE, _STEPS = 1.0, 50
-# Standard deviations from the mean of h, and nats by which its density has to be lower there: of a
-# Student-t density with nine degrees of freedom it is 5.1 nats lower.
-_FAR, _FALL = 4.0, 5.0
-# Pareto k̂ above which weights have no variance, so that more of them hardly tell more.
-_FINITE = 0.5
-# Evaluations for each draw wanted beyond which chains, which take five to eight, cost no more.
-_DEAR = 3
+# Standard deviations from the mean of h at which tails are looked at: no draw is farther out.
+_FAR = (4.0, 5.0)
 # Steps of differences, as a share of the ridge's width.
 _SMALL = 0.001
 
@@ -197,6 +191,11 @@ class _Turn:
     def is_usable(self, policy: Policy) -> bool:
         """Whether weights of ℓ over Q can be even, and chains agree on h."""
         return self.gap <= policy.mendable and self.rhat <= policy.chains_agree
+
+    @cached_property
+    def wide(self) -> _Quadratic:
+        """The quadratic from whose draws h is weighted."""
+        return self.quadratic.widened(self.psi_h.mean(axis=0))
 
     @cached_property
     def polynomial(self) -> ThirdOrder:
@@ -392,7 +391,7 @@ def integrated_reference(
                 break
             nearest = turn
         method, made = INTEGRATED, None
-        if nearest.is_usable(policy):
+        if nearest.is_usable(policy) and _reaches_tails(nearest):
             made = _completed(search, nearest, wanted)
         if made is None:
             near = nearest.draws[:, ~posterior.inner]
@@ -415,7 +414,7 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
     their Monte-Carlo errors would exceed what a certificate allows.
     """
     rng, at_once = np.random.default_rng([search.seed, 137]), search.policy.values_in_memory
-    posterior, quadratic = turn.posterior, turn.quadratic.widened(turn.psi_h.mean(axis=0))
+    posterior, quadratic = turn.posterior, turn.wide
     count, likelihood = search.nuts.chains * search.nuts.draws, posterior.likelihood
 
     def drawn(so_many: int, number: int) -> _Sample:
@@ -433,23 +432,19 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
 
     sample = drawn(MOST * wanted, 1).evaluated(likelihood, quadratic, wanted)
     while True:
-        weighted, made, longer = sample.weighted, len(sample.exact), 1.0
+        weighted, made = sample.weighted, len(sample.exact)
         if weighted.ess >= wanted:
             which = weighted.resample(count, rng)
             made_of_h = posterior.with_h(weighted.points[which])
             longer = times_too_few(
                 search.full, search.nuts, made_of_h, search.policy, without=posterior.name
             )
-            if longer == 1:
+            if longer == 1 or wanted >= count:  # so many draws cannot be worth more
                 break
-        if sample.thinned.khat > _FINITE:
-            return None
-        if weighted.ess >= wanted >= count:  # so many draws cannot be worth more
-            break
-        wanted = min(count, math.ceil(longer * wanted))
+            wanted = min(count, math.ceil(longer * wanted))
         needed = max(math.ceil(wanted * made / weighted.ess), made + 1)
-        if needed > _DEAR * wanted:
-            return None
+        if needed > MOST * wanted:
+            break
         lacking = MOST * wanted - len(sample.of_h)
         if lacking > 0:
             more = drawn(lacking, 1 + len(sample.of_h))
@@ -459,27 +454,30 @@ def _completed(search: _Search, turn: _Turn, wanted: int) -> tuple[Float, Float]
             sample = sample.evaluated(likelihood, quadratic, needed)
     khat = sample.thinned.khat
     _log.debug("h: ESS %.0f of %d of %d, k̂ %.2f", weighted.ess, made, len(sample.of_h), khat)
-    if not (khat <= KHAT_USABLE and weighted.ess >= wanted) or _falls_slowly(posterior, weighted):
+    if not (khat <= KHAT_USABLE and weighted.ess >= wanted):
         return None
     return posterior.drawn(weighted.points, weighted.resample(count, rng), rng)
 
 
-def _falls_slowly(posterior: IntegratedPosterior, weighted: WeightedDraws) -> bool:
-    """Whether π(h) exp ℓ is still high where draws of prior × Q do not reach.
+def _reaches_tails(turn: _Turn) -> bool:
+    """Whether weights of π(h) exp ℓ over prior × a wide quadratic Q fall where no draw is.
 
-    Weights do not show a tail that no draw has met. A Gaussian falls by 8 nats over four standard
-    deviations along the regression of all h on one of them.
+    Draws do not show a tail that they do not reach: where ℓ is flat, as towards a spread of zero,
+    Q falls. The weights' second moment is the integral of π(h) exp(2 ℓ − Q). It has to fall between
+    four and five standard deviations, along the regressions of all h on each of them.
     """
-    weights = np.exp(weighted.log_weights - weighted.log_weights.max())
-    mean = np.average(weighted.points, axis=0, weights=weights)
-    size = len(mean)
-    cov = np.cov(weighted.points.T, aweights=weights).reshape(size, size)
-    along = _FAR * cov / np.sqrt(np.diag(cov))
-    draws = posterior.with_h(np.vstack([mean, mean + along.T, mean - along.T]))
-    value = np.array([posterior.likelihood.value(one) for one in posterior.psi_h(draws)])
-    value += posterior.likelihood.log_prior(draws)
-    _log.debug("h: falls by %.1f nats over %g sd", value[0] - value[1:].max(), _FAR)
-    return not value[0] - value[1:].max() >= _FALL
+    posterior = turn.posterior
+    h = turn.draws[:, ~posterior.inner]
+    along = np.atleast_2d(np.cov(h.T)) / h.std(axis=0)
+    ways = np.vstack([along.T, -along.T])
+    near, far = _FAR
+    draws = posterior.with_h(h.mean(axis=0) + np.vstack([near * ways, far * ways]))
+    psi_h, likelihood = posterior.psi_h(draws), posterior.likelihood
+    exact = np.array([likelihood.value(one) for one in psi_h])
+    second = likelihood.log_prior(draws) + 2 * exact - turn.wide.value(psi_h)
+    rise = second[len(ways) :] - second[: len(ways)]
+    _log.debug("weights' second moment rises by at most %.1f nats", rise.max())
+    return bool(np.all(rise < 0))
 
 
 def _at_highest(

@@ -207,7 +207,7 @@ class Pipeline(Setup):
         """Select rows and weights, and complete them by a quadratic if the plan asks for it."""
         plan, session = self.plan, self.session
         if plan.searches and stand_for_themselves(full, reference, plan.policy):
-            return self._all(full, reference)
+            return self._with_all_rows(full, reference)
         view, controlled = LikelihoodView(session, full, reference), None
         if self.has_quadratic:
             with self.stages("expand"):
@@ -226,7 +226,7 @@ class Pipeline(Setup):
             found = None if controlled is None else select_unprojected(self, view, expansion)
             coreset = select_projected(self, view, controlled) if found is None else found
             if plan.searches and are_most(full, reference, coreset):
-                return self._all(full, reference)
+                return self._with_all_rows(full, reference)
             # Rows may fit few draws, or curve what is flat.
             may_be_worse = controlled is not None and plan.searches
             if may_be_worse and leaves_less(expansion, view.reference, coreset):
@@ -239,7 +239,7 @@ class Pipeline(Setup):
             require_equal(session, self.checked, coreset, reference.draws[:3], seen)
         return self._named(coreset, self._information(view, coreset))
 
-    def _all(self, full: FullData, reference: Reference) -> Coreset:
+    def _with_all_rows(self, full: FullData, reference: Reference) -> Coreset:
         """All rows, with what NUTS on them will take."""
         foresee_all_rows(self, full, reference)
         return self._named(all_rows(full, reference), None)

@@ -15,7 +15,7 @@ A Laplace fit is kept where its quadratic leaves so little that weights of all p
 With a reference that did not settle, the certificate needs those weights as well. Integrals over
 the parameters of each unit, by quadrature over one or weights for several, give draws of the
 posterior itself, to which no rows belong: independent ones of the other parameters, or by HMC
-where no quadratic comes near the integrals, or its weights are uneven.
+where no quadratic comes near the integrals, or its draws do not reach their tails.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def log_posterior_of_grades(h, y):
     return likelihood + prior + 4 * h[ITEMS + 2] - 3 * spread
 
 
-def by_importance(log_posterior, y, size, rng, count=4_000, freedom=4.0):
+def by_importance(log_posterior, y, size, rng, count=10_000, freedom=4.0):
     """Mean and sd of `size` parameters, by weighted draws from a Student-t around the mode."""
     start = np.zeros(size)
     found = minimize(lambda h: -log_posterior(h, y), start, method="BFGS", options={"gtol": 1e-3})
@@ -161,11 +161,11 @@ def test_a_test_is_fitted_as_by_quadrature(answers, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.fit
-@pytest.mark.parametrize("truth", [1.4, 0.1])
-def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature(truth):
+@pytest.mark.parametrize(("truth", "drawn"), [(1.4, "independent draws"), (0.1, "HMC")])
+def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature(truth, drawn):
     """Where the spread is small, the likelihood alone hardly falls towards zero.
 
-    Weights are then so uneven with some seeds, or last digits, that chains follow.
+    Draws of a quadratic do not reach that tail, and chains follow.
     """
     rng, persons = np.random.default_rng(12), 500
     person, item = (a.ravel() for a in np.indices((persons, ITEMS)))
@@ -174,11 +174,8 @@ def test_grades_of_persons_with_an_unknown_spread_are_fitted_as_by_quadrature(tr
     data = {"N": person.size, "P": persons, "I": ITEMS}
     data |= {"person": person + 1, "item": item + 1, "grade": grade + 1}
     with sc.CoresetModel(stan_code=GRADED, obs="N") as model:
-        fit = model.fit(data, seed=reseeded(4))
-    ways = ("integrals → no rows → independent draws → weights",)
-    if truth < 1:
-        ways = (*ways, "integrals → no rows → HMC → weights")
-    assert str(fit.way) in ways
+        fit = model.fit(data, seed=reseeded(4), iter_sampling=2_000)
+    assert str(fit.way) == f"integrals → no rows → {drawn} → weights"
     assert fit.certificate.verdict == "certified"
     draws = arviz.variables_of(fit.posterior)
     step, spread = draws["step"], draws["spread"][..., None]
