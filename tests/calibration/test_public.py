@@ -133,7 +133,7 @@ def test_a_default_fit_knows_the_truth(name):
 def test_fits_are_resumed_and_end_at_their_limit(tmp_path):
     chosen = [CASES["hurdle_poisson_trips"]]
     (record,) = run(tmp_path, chosen, [0], limit=1)
-    assert record.verdict == "unfinished"
+    assert record.verdict == "unfinished", record.reasons
     assert any("stancoreset" in line for line in record.reasons)
     assert list(run(tmp_path, chosen, [0], limit=1)) == []
     assert read_records(tmp_path) == [record]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -62,6 +63,7 @@ def fit_apart(case: Case, number: int, limit: int) -> Record:
     """Fit in a process of its own, which may not live to tell."""
     package = __package__ or "calibration.public"
     command = [sys.executable, "-m", package, "--one", case.name, "--datasets", str(number)]
+    before = _used_by_children()
     try:
         ended = subprocess.run(
             [*command, "--limit", str(limit)],
@@ -78,6 +80,8 @@ def fit_apart(case: Case, number: int, limit: int) -> Record:
     if lines:
         return Record(**json.loads(lines[-1]))
     way = case.dataset(number).awkward
+    # A process killed at the limit may end by another signal: its stack is written as it changes.
+    late = code < 0 and _used_by_children() - before >= limit
     return Record(
         program=case.name,
         kind=case.kind,
@@ -87,9 +91,15 @@ def fit_apart(case: Case, number: int, limit: int) -> Record:
         ranked=way not in SPOILING,
         limit=limit,
         processor_seconds=float(limit),
-        verdict="unfinished" if code == -signal.SIGXCPU else "crashed",
+        verdict="unfinished" if late or code == -signal.SIGXCPU else "crashed",
         reasons=[f"exit code {code}", *_own_frames(stack)],
     )
+
+
+def _used_by_children() -> float:
+    """Processor seconds of the processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _own_frames(stack: str) -> list[str]:
