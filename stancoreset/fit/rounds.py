@@ -35,7 +35,7 @@ from stancoreset.fit.sampling import (
     may_take_small_steps,
     with_small_steps,
 )
-from stancoreset.fit.selecting import influential_rows, more_candidates
+from stancoreset.fit.selecting import beyond_linear, influential_rows, more_candidates
 from stancoreset.fit.sizes import AUTO
 from stancoreset.fit.steps import Attempt, Pipeline
 from stancoreset.posterior import RHAT_MIXED, Evidence, arviz
@@ -383,6 +383,8 @@ class Rounds:
         full, few = session.full_data(checked), best.reference.draws[: plan.policy.looked_at]
         left = full.log_likelihood(few)
         left -= session.coreset_log_likelihood(checked, best.coreset, few)
+        if best.coreset.control is not None:
+            left = beyond_linear(left, few)
         candidates = plan.selection.number or default_candidates(full.n_obs, 0)
         return influential_rows(session, checked, few, left, more_candidates(candidates))
 

@@ -187,6 +187,19 @@ def influential_rows(
     return np.sort(chosen).astype(np.int64)
 
 
+def beyond_linear(left: Float, draws: Float) -> Float:
+    """What remains of `left` (S,) after a regression on the draws (S, P), for scores of rows.
+
+    A quadratic holds what is linear in a row's log likelihood, which is by far the most of it: the
+    row adds Σ_s r_s (L_n − linear)(θ_s) = Σ_s r⊥_s L_n(θ_s), r⊥ the residual of that regression.
+    """
+    if 2 * draws.shape[1] > len(draws):  # too few draws: nothing would remain
+        return left
+    columns = np.column_stack([np.ones(len(draws)), draws])
+    explained = columns @ np.linalg.lstsq(columns, left, rcond=None)[0]
+    return np.asarray(left - explained)
+
+
 def _influential(
     setup: Setup, view: LikelihoodView, expansion: Expansion, count: int
 ) -> NDArray[np.int64] | None:
@@ -204,7 +217,7 @@ def _influential(
     if many or not isinstance(setup.checked, dict):
         return None
     few = view.reference.draws[: policy.looked_at]
-    left = expansion.left(view.reference)[: len(few)]
+    left = beyond_linear(expansion.left(view.reference)[: len(few)], few)
     return influential_rows(view.session, setup.checked, few, left, more_candidates(count))
 
 

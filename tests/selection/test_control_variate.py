@@ -16,7 +16,7 @@ from stancoreset.engines import resolve_engine
 from stancoreset.engines.controlled import CompiledWithControl
 from stancoreset.errors import ControlError, ModeAtInfinityError, OptionError, OutputError
 from stancoreset.fit.controlled import ControlledSelection
-from stancoreset.fit.selecting import influential_rows
+from stancoreset.fit.selecting import beyond_linear, influential_rows
 from stancoreset.program.certify import Certifier
 from stancoreset.program.row_free import RowFreeProgram
 from stancoreset.rows import Blocks, Matrix
@@ -710,6 +710,19 @@ def test_rows_found_by_their_influence(model, data, reference):
     pool.close()
     assert set(found) <= set(rows)
     assert len(rows) < 160
+
+
+def test_scores_beside_a_quadratic_are_of_what_is_not_linear_in_a_row(data, reference):
+    """Σ_s r_s (L_n − its regression on θ)(θ_s) = Σ_s r⊥_s L_n(θ_s), row by row."""
+    draws = reference.draws[:100]
+    eta, _ = eta_and_x(data, draws)
+    log_lik = data["y"] * eta - np.logaddexp(0, eta)
+    left = np.random.default_rng(reseeded(1)).standard_t(3, 100)
+    columns = np.column_stack([np.ones(100), draws])
+    rest = log_lik - columns @ np.linalg.solve(columns.T @ columns, columns.T @ log_lik)
+    np.testing.assert_allclose(beyond_linear(left, draws) @ log_lik, left @ rest, atol=1e-9)
+    few = draws[: 2 * draws.shape[1] - 1]
+    np.testing.assert_array_equal(beyond_linear(left[: len(few)], few), left[: len(few)])
 
 
 @pytest.mark.fit
