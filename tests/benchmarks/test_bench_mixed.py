@@ -2,9 +2,9 @@
 
     pytest tests/benchmarks/test_bench_mixed.py --benchmark-only -s
 
-Every fit runs in a process of its own; processor seconds of R include its start and the reading of
-a CSV file, those of stancoreset begin after its imports. Debian has R as r-base-core, r-cran-mgcv
-and r-cran-lme4.
+Every fit runs in a process of its own, whose peak memory includes our imports. Processor seconds of
+R include its start and the reading of a CSV file, those of stancoreset begin after its imports.
+Debian has R as r-base-core, r-cran-mgcv and r-cran-lme4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SCALES: dict[str, dict[str, tuple[Any, ...]]] = {
 
 FIT = textwrap.dedent(
     """
-    import json, sys, time
+    import json, resource, sys, time
     import arviz
     sys.path.insert(0, sys.argv[2])
     import test_bench_mixed as mixed
@@ -53,12 +53,14 @@ FIT = textwrap.dedent(
         began = time.process_time()
         fit = model.fit(data, seed=1, show_progress=False)
         took = time.process_time() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     scales = {}
     for term, (name, *at) in mixed.SCALES[sys.argv[1]].items():
         draws = fit.posterior["posterior"][name].values
         draws = draws[(..., *at)]
         scales[term] = float(draws.mean()), float(draws.std())
-    print(json.dumps({"seconds": took, "verdict": fit.certificate.verdict, "scales": scales}))
+    found = {"seconds": took, "megabytes": peak, "verdict": fit.certificate.verdict}
+    print(json.dumps(found | {"scales": scales}))
     """
 )
 
@@ -112,11 +114,12 @@ def by_r(method: str, name: str, path: Path) -> tuple[float, dict[str, float]]:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_fit_against_bam_and_lme4(benchmark: Any, name: str, tmp_path: Path) -> None:
-    """Processor seconds, as multiples of bam's and lme4's, and how far their scales are apart."""
+    """Processor seconds, as multiples of bam's and lme4's, how far scales are apart, and memory."""
+    found = json.loads(benchmark.pedantic(child, args=(FIT, name, str(HERE)), rounds=1))
+    took = f"{found['seconds']:.1f} processor seconds, {found['megabytes']} MB"
+    print(f"\n{name}: {took}, {found['verdict']}")
     if shutil.which("Rscript") is None:
         pytest.skip("Rscript is not installed")
-    found = json.loads(benchmark.pedantic(child, args=(FIT, name, str(HERE)), rounds=1))
-    print(f"\n{name}: {found['seconds']:.1f} processor seconds, {found['verdict']}")
     path = tmp_path / f"{name}.csv"
     table(name)[2].to_csv(path, index=False)
     for method in ("bam", "lme4") if name in BY_LME4 else ("bam",):
