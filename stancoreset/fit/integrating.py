@@ -374,7 +374,9 @@ def integrated_reference(
         If no parameter can be integrated out, the likelihood has several modes, or chains of the
         others disagree.
     """
-    with integrated_posterior(session, checked, seed) as found:
+    # Draws of a poor quadratic lie where densities overflow; what is not finite is no evaluation.
+    absurd = np.errstate(over="ignore", invalid="ignore")
+    with absurd, integrated_posterior(session, checked, seed) as found:
         of_h = found.of_h(checked, seed)
         search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)

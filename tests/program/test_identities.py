@@ -308,6 +308,18 @@ def test_gradients_that_know_few_digits_are_compared_in_these(engine: Engine) ->
     assert failed == {"original", "original gradient"}
 
 
+def test_digits_that_stan_leaves_out_of_logits_are_no_failure() -> None:
+    """Beyond ±20 Stan's Bernoulli density is linear in the logit, which leaves out e⁻²⁰ = 2e-9."""
+    code = """data { int N; array[N] int<lower=0, upper=1> y; vector[N] x; }
+    parameters { real a; }
+    model { a ~ normal(0, 1); y ~ bernoulli_logit(20.2 * x + a); }"""
+    data = {"N": 100, "y": np.zeros(100, dtype=int), "x": np.ones(100)}
+    with sc.CoresetModel(stan_code=code, engine="stanli") as model:
+        errors = model.identities(data).set_index("name")
+    assert errors.passed.all()
+    assert 1e-9 < errors.error["original gradient"] < 2.1e-9
+
+
 def test_numbers_beyond_the_digits_of_sums_are_the_likely_cause():
     """One cell lacks its decimal point: theta and log1p_exp(theta) differ by less than rounding."""
     code = """data { int N; array[N] int y; vector[N] dose; } parameters { real a; real b; }
