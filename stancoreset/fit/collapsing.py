@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from stancoreset.engines import NUTS, BoundModel, Float, StanData, climb, stan_init
-from stancoreset.errors import ReferenceFitError, StancoresetError
+from stancoreset.errors import ImproperPosteriorError, ReferenceFitError, StancoresetError
 from stancoreset.policy import Policy
 from stancoreset.program import Psi, Session, held_once, reference_in_psi, without_rows
 from stancoreset.reference import (
@@ -113,6 +113,16 @@ class CollapsedSearch:
         width = np.maximum(turn.draws.std(axis=0), _NARROW)
         return self.density(turn.expansion), turn.draws.mean(axis=0), width
 
+    def quadratic(self, rows: FullData, psi: Float) -> Expansion:
+        """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
+        likelihood = self.session.likelihood
+        if not likelihood.no_series(rows):
+            here = reference_in_psi(psi, np.zeros(len(psi)), rows, self.seed)
+            return likelihood.expand(rows, here, exact=True)
+        looked_at = finite_log_likelihood(rows, psi[: self.policy.looked_at])
+        here = reference_in_psi(psi, looked_at, rows, self.seed)
+        return likelihood.expand(rows, here, PAIRS, bent=True)
+
     def density(self, expansion: Expansion) -> PriorTimesQuadratic:
         """Prior × the quadratic of an expansion, which falls in all directions.
 
@@ -197,8 +207,8 @@ class CollapsedSearch:
         return self.session.require_finite(self.checked, self.seen(draws))
 
 
-#: A search and its last turn on all rows → draws of the posterior, by weights for each unit.
-DrawByUnit: TypeAlias = Callable[[CollapsedSearch, CollapsedTurn], Reference]
+#: A search and its nearest turn on all rows → draws of the posterior, by importance weights.
+DrawByWeights: TypeAlias = Callable[[CollapsedSearch, CollapsedTurn], Reference]
 
 
 def collapsed_reference(
@@ -208,7 +218,7 @@ def collapsed_reference(
     count: int,
     seed: int,
     policy: Policy,
-    by_unit: DrawByUnit | None = None,
+    by_weights: DrawByWeights | None = None,
 ) -> Reference:
     """Find a reference by turns of quadratic and collapsed sampler.
 
@@ -222,26 +232,28 @@ def collapsed_reference(
         Least number of the reference's draws that are evaluated on all rows.
     seed : int
     policy : Policy
-    by_unit : callable, optional
-        Makes the reference where the quadratic of all rows leaves too much.
+    by_weights : callable, optional
+        Makes the reference where turns on all rows do not settle.
 
     Raises
     ------
     StancoresetError
         If no parameters are Gaussian given a few others, or the turns do not settle.
     """
-    with _searching(session, checked, full, seed, policy) as search:
+    # Draws of a poor quadratic lie where densities overflow; what is not finite is no evaluation.
+    absurd = np.errstate(over="ignore", invalid="ignore")
+    with absurd, _searching(session, checked, full, seed, policy) as search:
         whole = session.seen_data(checked)
         start = _prior_mode(search.prior, search.bending, search.seed)
         rough = _rough_mode(search, whole, start)
         few = search.rows(whole, policy.subsample_rows)
         if few == whole.n_obs:
             turn = search.turn(_at_highest(search, whole, rough, start), start=start)
-            return _on_all(search, whole, turn, count, by_unit)
+            return _on_all(search, whole, turn, count, by_weights)
         with _sampled(whole, few, seed) as some:
             turn = search.turn(_at_highest(search, some, rough, start), start=start)
             turn = _on_some(search, some, turn, whole.n_obs)
-        return _on_all(search, whole, turn, count, by_unit)
+        return _on_all(search, whole, turn, count, by_weights)
 
 
 def draws_without_chains(
@@ -348,13 +360,13 @@ def _on_some(
     search: CollapsedSearch, some: FullData, turn: CollapsedTurn, n_obs: int
 ) -> CollapsedTurn:
     """Turns on a subsample, until a mean moves by no more than it is from that of all rows."""
-    before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
+    before, turn = turn, search.turn(search.quadratic(some, turn.psi), turn)
     for _ in range(search.policy.turns):
         moved = _moved(before, turn)
         _log.debug("on %d rows: means moved by %.3g sds", some.n_obs, moved)
         if moved <= np.sqrt(n_obs / some.n_obs - 1):
             break
-        before, turn = turn, search.turn(_quadratic(search, some, turn.psi), turn)
+        before, turn = turn, search.turn(search.quadratic(some, turn.psi), turn)
     return turn
 
 
@@ -363,32 +375,38 @@ def _on_all(
     whole: FullData,
     turn: CollapsedTurn,
     count: int,
-    by_unit: DrawByUnit | None,
+    by_weights: DrawByWeights | None,
 ) -> Reference:
     """The reference, from turns on all rows: after the first one draws are a reference's."""
     # Of groups that rows tell apart what is left is a sum over them.
     size = 1 if whole.blocks is None else whole.n_params
     policy = search.policy
     near, enough = in_dimensions(policy.near, size), in_dimensions(policy.mendable, size)
-    before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn)
-    for _ in range(policy.turns):
-        before, turn = turn, search.turn(_quadratic(search, whole, turn.psi), turn, final=True)
-        looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
-        here = reference_in_psi(turn.psi, looked_at, whole, search.seed)
-        gap, moved = turn.expansion.gap(here), _moved(before, turn)
-        _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
-        if gap <= near or (moved <= policy.still and gap <= enough):
-            break
-    else:
-        if by_unit is not None:
-            try:
-                return by_unit(search, turn)
-            except StancoresetError as error:
-                _log.debug("units are not weighted one by one: %s", error)
-        raise ReferenceFitError(
-            f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected at "
-            f"most {near:.3g}"
-        )
+    tried = [(np.inf, turn)]
+    try:
+        before, turn = turn, search.turn(search.quadratic(whole, turn.psi), turn)
+        for _ in range(policy.turns):
+            before, turn = turn, search.turn(search.quadratic(whole, turn.psi), turn, final=True)
+            looked_at = finite_log_likelihood(whole, turn.psi[: policy.looked_at])
+            here = reference_in_psi(turn.psi, looked_at, whole, search.seed)
+            gap, moved = turn.expansion.gap(here), _moved(before, turn)
+            _log.debug("on all rows: means moved by %.3g sds, gap %.3g", moved, gap)
+            if gap <= near or (moved <= policy.still and gap <= enough):
+                break
+            tried.append((gap, turn))
+        else:
+            raise ReferenceFitError(
+                f"the quadratic leaves {gap:.3g} of the log likelihood at its own draws, expected "
+                f"at most {near:.3g}"
+            )
+    except ImproperPosteriorError:
+        raise
+    except StancoresetError:
+        if by_weights is not None:
+            nearest = min(tried, key=lambda one: one[0])[1]
+            with suppress(StancoresetError):
+                return by_weights(search, nearest)
+        raise
     full, draws, known = search.full, turn.draws, here.log_likelihood
     require_usable(draws, full.param_names, "draws of prior times quadratic")
     more = turn.psi[len(known) : in_use(count, len(draws))]
@@ -593,17 +611,6 @@ def _is_inside(ridged: _Ridged, point: Float) -> bool:
     """Whether a climb can begin at a point."""
     value, slope = ridged.log_density_gradient(point[None])
     return bool(np.isfinite(value[0]) and np.all(np.isfinite(slope)))
-
-
-def _quadratic(search: CollapsedSearch, rows: FullData, psi: Float) -> Expansion:
-    """The quadratic of some rows' log likelihood under the Gaussian of draws of ψ."""
-    likelihood = search.session.likelihood
-    if not likelihood.no_series(rows):
-        here = reference_in_psi(psi, np.zeros(len(psi)), rows, search.seed)
-        return likelihood.expand(rows, here, exact=True)
-    looked_at = finite_log_likelihood(rows, psi[: search.policy.looked_at])
-    here = reference_in_psi(psi, looked_at, rows, search.seed)
-    return likelihood.expand(rows, here, PAIRS, bent=True)
 
 
 def _moved(before: CollapsedTurn, after: CollapsedTurn) -> float:

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
@@ -32,9 +31,11 @@ from stancoreset.errors import (
     StancoresetError,
 )
 from stancoreset.fit.all_rows import are_few, stand_for_themselves
+from stancoreset.fit.by_importance import posterior_by_importance
 from stancoreset.fit.by_unit import posterior_by_unit
 from stancoreset.fit.collapsing import (
-    DrawByUnit,
+    CollapsedSearch,
+    CollapsedTurn,
     collapsed_reference,
     quadratic_of_likelihood,
 )
@@ -111,7 +112,9 @@ class ReferenceIteration:
                 _log.debug("no units are integrated out: %s", _clause(error))
         if collapses and self.may_collapse:
             try:
-                return collapsed_reference(*self._collapsing, self._by_unit if integrates else None)
+                return collapsed_reference(
+                    *self._collapsing, self._by_weights if integrates else None
+                )
             except ImproperPosteriorError:
                 raise
             except StancoresetError as error:
@@ -164,10 +167,14 @@ class ReferenceIteration:
             return False
         return self.session.seen_data(self.checked).glm is None
 
-    @property
-    def _by_unit(self) -> DrawByUnit:
-        """Draws of the posterior by weights for each unit."""
-        return partial(posterior_by_unit, nuts=self.nuts, count=self.count)
+    def _by_weights(self, search: CollapsedSearch, turn: CollapsedTurn) -> Reference:
+        """Draws of the posterior by weights, for each unit by itself where there are units."""
+        for draw in (posterior_by_unit, posterior_by_importance):
+            try:
+                return draw(search, turn, self.nuts, self.count)
+            except StancoresetError as error:
+                _log.debug("no importance weights: %s", _clause(error))
+        raise ReferenceFitError("no importance weights can be trusted")
 
     @property
     def _collapsing(self) -> tuple[Session, StanData, FullData, int, int, Policy]:

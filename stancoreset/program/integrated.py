@@ -21,6 +21,7 @@ from stancoreset.limits import NOISE
 from stancoreset.program.session import Session
 from stancoreset.program.without_rows import Psi, without_rows
 from stancoreset.reference import (
+    BY_IMPORTANCE,
     BY_UNIT,
     MOST_HYPERPARAMETERS,
     AdaptiveQuadrature,
@@ -244,7 +245,7 @@ def integrated_density(
     session: Session, checked: StanData, reference: Reference, draws: Float
 ) -> Float:
     """Log density from which a reference of the posterior was drawn, at draws, (S, P) → (S,)."""
-    if reference.method == BY_UNIT:  # the posterior's own, whatever the noise of its weights
+    if reference.method in (BY_UNIT, BY_IMPORTANCE):  # the posterior's, whatever its weights' noise
         return session.full_data(checked).log_density(draws)
     with integrated_posterior(session, checked, reference.seed) as posterior:
         psi_h = posterior.psi_h(reference.draws)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from stancoreset.reference.ascent import ascend
 from stancoreset.reference.base import (
     BY_HMC,
+    BY_IMPORTANCE,
     BY_UNIT,
     INTEGRATED,
     ITERATED,
@@ -25,6 +26,7 @@ from stancoreset.reference.collapsed import (
     MOST_HYPERPARAMETERS,
     CollapsedDraws,
     Conditional,
+    EstimatedMarginal,
     PriorTimesQuadratic,
     UnitDraws,
     UnitProposals,
@@ -32,6 +34,7 @@ from stancoreset.reference.collapsed import (
     WeightedDraws,
     find_bending,
     find_conditionally_gaussian,
+    sample_by_importance,
     sample_collapsed,
 )
 from stancoreset.reference.draws import from_rows
@@ -63,6 +66,7 @@ from stancoreset.reference.third_order import ThirdOrder
 
 __all__ = [
     "BY_HMC",
+    "BY_IMPORTANCE",
     "BY_UNIT",
     "INTEGRATED",
     "ITERATED",
@@ -74,6 +78,7 @@ __all__ = [
     "Conditional",
     "Conditionals",
     "DistinctOfUnits",
+    "EstimatedMarginal",
     "Expectation",
     "GaussianFit",
     "IntegratedLikelihood",
@@ -111,6 +116,7 @@ __all__ = [
     "reference_from_evaluated",
     "require_finite",
     "require_usable",
+    "sample_by_importance",
     "sample_collapsed",
     "small_size",
     "start_seed",

@@ -103,6 +103,8 @@ INTEGRATED = "integrated"
 BY_HMC = "integrated, HMC"
 #: The method of draws of the posterior, with weights for each unit by itself.
 BY_UNIT = "by unit"
+#: The method of draws of the posterior, with weights for all parameters together.
+BY_IMPORTANCE = "by importance"
 # Names of references' draws in legends.
 _LABELS = {
     "laplace": "Laplace fit",
@@ -112,16 +114,18 @@ _LABELS = {
     INTEGRATED: "posterior integrated over units",
     BY_HMC: "posterior integrated over units",
     BY_UNIT: "posterior drawn unit by unit",
+    BY_IMPORTANCE: "posterior drawn by importance",
     "draws": "reference draws",
     "pathfinder": "Pathfinder",
     "advi": "ADVI",
     "pilot": "pilot run",
 }
-# What was done with units, where draws are the posterior's.
+# What was done with parameters, where draws are the posterior's.
 _OF_UNITS = {
     INTEGRATED: "one parameter of each unit integrated out",
     BY_HMC: "one parameter of each unit integrated out, the others by HMC",
     BY_UNIT: "the parameters of each unit weighted by themselves",
+    BY_IMPORTANCE: "all parameters weighted together",
 }
 # Names in tables of references whose `method` no user knows.
 _NAMES = {ITERATED: "quadratic approximation", "draws": "reference"}
@@ -203,12 +207,12 @@ class Reference:
 
     @property
     def is_integrated(self) -> bool:
-        """Whether the draws are the posterior's, by integrals over units or weights for each."""
+        """Whether the draws are the posterior's, by integrals over units or importance weights."""
         return self.method in _OF_UNITS
 
     @property
     def of_units(self) -> str:
-        """What was done with the parameters of units, where draws are the posterior's; or empty."""
+        """What was done with the parameters, where draws are the posterior's; or empty."""
         return _OF_UNITS.get(self.method, "")
 
     @property

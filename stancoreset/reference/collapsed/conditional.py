@@ -156,7 +156,11 @@ class Conditional:
                 except (LinAlgError, ValueError):
                     found.append(Flat(hessian.copy()))
                     continue
-                point[inner] += factor.solve(slopes[k, inner] + jacobian.T @ gradient[k])
+                slope = slopes[k, inner] + jacobian.T @ gradient[k]
+                if not np.isfinite(slope).all():  # far outside the mass, as H may not be
+                    found.append(Flat())
+                    continue
+                point[inner] += factor.solve(slope)
                 found.append(factor)
             peaks = density.value(density.prior.log_density(points), density.seen(points))
             for point, one, peak in zip(points, found, peaks, strict=True):

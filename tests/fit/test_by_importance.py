@@ -1,0 +1,123 @@
+"""Draws of the posterior by weights of all parameters, where rows tell one of them by its tail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import CERTIFIED, assert_agree, of_draws
+from scipy import integrate, stats
+from seeds import reseeded
+
+import stancoreset as sc
+from stancoreset.errors import NoCoresetError
+from stancoreset.fit import by_importance
+from stancoreset.posterior import arviz
+
+# Zero-inflated counts and negative binomial ones, with the priors that brms gives them.
+DATA = """
+data {
+  int<lower=1> N; int<lower=1> G; array[N] int<lower=0> y; vector[N] x;
+  array[N] int<lower=1, upper=G> g;
+}
+parameters { real a; real b; vector[G] z; real<lower=0> s; %s }
+model {
+  vector[N] eta = a + b * x + s * z[g];
+  a ~ student_t(3, 0, 2.5); b ~ normal(0, 1); z ~ std_normal(); s ~ student_t(3, 0, 2.5);
+"""
+INFLATED = (
+    DATA % "real azi;"
+    + """
+  azi ~ student_t(3, 0, 2.5);
+  for (n in 1:N) {
+    if (y[n] == 0)
+      target += log_sum_exp(log_inv_logit(azi), log1m_inv_logit(azi) - exp(eta[n]));
+    else
+      target += log1m_inv_logit(azi) + poisson_log_lpmf(y[n] | eta[n]);
+  }
+}"""
+)
+OVERDISPERSED = (
+    DATA % "real<lower=0> phi;" + "phi ~ inv_gamma(0.4, 0.3); y ~ neg_binomial_2_log(eta, phi); }"
+)
+
+
+def counts(rows: int, groups: int, level: float, seed: int) -> dict[str, object]:
+    """Poisson counts with neither extra zeros nor overdispersion."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=rows), rng.integers(1, groups + 1, rows)
+    eta = level + 0.3 * x + 0.4 * rng.normal(size=groups)[g - 1]
+    return {"N": rows, "G": groups, "x": x, "g": g, "y": rng.poisson(np.exp(eta))}
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_tail_that_rows_without_zeros_leave_is_that_of_quadrature(seed, tmp_path):
+    """No row is zero, so that the inflation is independent of all else: its density is known."""
+    data = counts(2_000, 20, 3.5, seed)
+    assert np.min(data["y"]) > 0
+    with sc.CoresetModel(stan_code=INFLATED) as model:
+        fit = model.fit(data, seed=reseeded(seed), output_dir=tmp_path)
+        again = model.fit(data, seed=reseeded(seed), output_dir=tmp_path, resume=True)
+    assert fit.certificate.verdict == "certified"
+    assert str(fit.way) == "integrals → no rows → independent draws → weights"
+    drawn = arviz.variables_of(fit.posterior)["azi"]
+    np.testing.assert_array_equal(drawn, arviz.variables_of(again.posterior)["azi"])
+
+    def density(azi: float) -> float:
+        log_lik = -2_000 * np.logaddexp(0, azi)
+        return float(np.exp(stats.t.logpdf(azi / 2.5, 3) + log_lik))
+
+    edges = [-np.inf, -30, -15, -10, -8, -7, -6, 3]
+    shares = np.array(
+        [integrate.quad(density, *ends)[0] for ends in zip(edges, edges[1:], strict=False)]
+    )
+    ours = np.histogram(drawn, edges)[0] / drawn.size
+    # Draws are worth a quarter of 4,000 independent ones at least: 1.6 percentage points of ½.
+    np.testing.assert_allclose(ours, shares / shares.sum(), atol=4.5 * 0.016)
+    with pytest.raises(NoCoresetError, match="all parameters weighted together; give size="):
+        _ = fit.coreset
+    assert fit.made_of == "2,000 rows, with all parameters weighted together"
+    assert "Posterior of" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.fit
+@pytest.mark.parametrize(
+    ("code", "rows"),
+    [(OVERDISPERSED, 1_000), pytest.param(INFLATED, 1_500, marks=pytest.mark.slow)],
+)
+def test_fits_are_those_of_nuts_on_all_rows(code, rows):
+    data = counts(rows, 10, 1.2, 4)
+    with sc.CoresetModel(stan_code=code) as model:
+        fit = model.fit(data, seed=reseeded(1))
+        full = model.sample(data, chains=2, iter_sampling=1_000, seed=reseeded(2))
+    assert fit.certificate.verdict == "certified"
+    assert fit.reference.method == "by importance"
+    names = ("a", "b", "s")
+    assert_agree(of_draws(fit.posterior, *names), of_draws(full, *names), within=CERTIFIED)
+    ours, theirs = (
+        {"log_phi": np.log(v["phi"])} if "phi" in v else {"azi": np.maximum(v["azi"], -30)}
+        for v in map(arviz.variables_of, (fit.posterior, full))
+    )
+    assert_agree(of_draws(ours), of_draws(theirs), within=CERTIFIED)
+
+
+@pytest.mark.fit
+def test_weights_that_are_worth_too_little_leave_the_fit_as_it_was(monkeypatch):
+    data = counts(1_000, 10, 1.2, 4)
+    monkeypatch.setattr(by_importance, "MOST", 1)
+    with sc.CoresetModel(stan_code=OVERDISPERSED) as model:
+        fit = model.fit(data, seed=reseeded(1), max_rounds=1)
+    assert not fit.reference.is_integrated
+    assert "importance weights of 2 hyperparameters" in fit.reference.by_chains or fit.coreset
+
+
+def test_a_parameter_that_explains_what_is_left_is_found():
+    """By ranks: one draw in a tail leaves a hundred times more than all others."""
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(100, 5))
+    left = np.exp(2 * draws[:, 3]) + 0.1 * rng.normal(size=100)
+    left[np.argmax(draws[:, 3])] = 1e4
+    shares = by_importance._explained(draws, left)
+    assert np.argmax(shares) == 3
+    assert shares[3] > 0.8
+    assert np.delete(shares, 3).max() < 0.3
