@@ -35,7 +35,7 @@ from stancoreset.reference import (
 _log = logging.getLogger(__name__)
 
 # Stages from which proposals learn where the mass is.
-_STAGES = 3
+_STAGES = 5
 # Share of what the quadratic leaves that a parameter explains alone if it is one of h.
 _EXPLAINS = 0.25
 

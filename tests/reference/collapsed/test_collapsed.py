@@ -406,26 +406,26 @@ def test_a_density_that_rises_without_bound_is_improper_if_there_is_room(peak, l
 
 
 def test_estimated_marginals_weigh_draws_of_a_target_that_no_quadratic_describes():
-    """log s and u with a tail of s that is cut, and waves in u, by quadrature."""
-    density = centred([2.0], [0.7])
+    """log s and z with a tail of s that is cut, and waves in z, by quadrature."""
+    density = raw([2.0], [0.7])
     conditional = Conditional.of(density, np.array([False, True]), np.zeros(2), np.ones(2))
 
     def target(draws):
-        log_s, u = draws.T
-        found = density.log_density(draws) - np.exp(4 * log_s) + 0.6 * np.sin(2 * u)
+        log_s, z = draws.T
+        found = density.log_density(draws) - np.exp(4 * log_s) + 0.6 * np.sin(2 * z)
         return np.where(log_s > 1, np.nan, found)  # outside the support
 
-    log_s, u = np.linspace(-9, 1, 801), np.linspace(-5, 5, 401)
-    there = np.stack(np.meshgrid(log_s, u, indexing="ij"), axis=-1).reshape(-1, 2)
-    p = np.exp(target(there)).reshape(len(log_s), len(u))
+    log_s, z = np.linspace(-12, 1, 801), np.linspace(-6, 6, 401)
+    there = np.stack(np.meshgrid(log_s, z, indexing="ij"), axis=-1).reshape(-1, 2)
+    p = np.exp(target(there)).reshape(len(log_s), len(z))
     p /= p.sum()
     rng = np.random.default_rng(5)
     marginal = EstimatedMarginal(conditional, target, rng)
     found = sample_by_importance(marginal, np.zeros(1), np.eye(1), (500,) * 16, rng)
     draws = np.concatenate(marginal.drawn)
     np.testing.assert_array_equal(draws[:, :1], found.points)
-    mean = np.array([p.sum(axis=1) @ log_s, p.sum(axis=0) @ u])
-    square = np.array([p.sum(axis=1) @ log_s**2, p.sum(axis=0) @ u**2])
+    mean = np.array([p.sum(axis=1) @ log_s, p.sum(axis=0) @ z])
+    square = np.array([p.sum(axis=1) @ log_s**2, p.sum(axis=0) @ z**2])
     sd = np.sqrt(square - mean**2)
     error = 4.5 / np.sqrt(found.ess)
     np.testing.assert_allclose((found.weights @ draws - mean) / sd, 0, atol=error)
