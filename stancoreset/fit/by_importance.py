@@ -1,10 +1,10 @@
 """Draws of the posterior where a quadratic describes most parameters, and not a few others.
 
 Turns of quadratic and collapsed sampler do not settle where rows see a parameter of which their log
-likelihood is no quadratic: the probability of extra zeros that no row has, or the degrees of
-freedom of outcomes without outliers, of which the prior's tail is left. Given such parameters h the
-others, u, are as Gaussian as elsewhere. So h is drawn by weights of the posterior itself
-(`EstimatedMarginal`) over Student-t densities that are adapted to them.
+likelihood is no quadratic: the probability of extra zeros that no row has, or the overdispersion of
+Poisson counts, of which the prior's tail is left. Given such parameters h the others, u, are as
+Gaussian as elsewhere. So h is drawn by weights of the posterior itself (`EstimatedMarginal`) over
+Student-t densities that are adapted to them.
 """
 
 from __future__ import annotations

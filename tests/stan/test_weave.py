@@ -213,6 +213,21 @@ def test_closed_forms_are_the_densities_of_scipy(name):
         np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("args", ["log(a * x), b", "log(a * x), b * x"])
+def test_a_negative_binomial_keeps_its_digits_where_overdispersion_vanishes(args):
+    """Against Π (1 + j / φ) over j < y: log gammas of φ have lost all digits at 10¹⁵."""
+    data = "data { int N; vector[N] x; array[N] int y; }"
+    code = data + " parameters { real<lower=0> a; real<lower=0> b; }"
+    woven = weave(f"{code} model {{ y ~ neg_binomial_2_log({args}); }}").code
+    y = np.array([0, 3, 40])
+    bound = model(woven, {"N": 3, "x": np.ones(3), "y": y, "weights": np.ones(3)})
+    for shape in (0.3, 50.0, 9_990.0, 1e4, 1e7, 1e11, 1e15):
+        found = generated(bound, np.log([5.0, shape]))["log_lik"]
+        rising = [np.sum(np.log1p(np.arange(count) / shape)) for count in y]
+        exact = rising - special.gammaln(y + 1) + y * np.log(5) - (y + shape) * np.log1p(5 / shape)
+        np.testing.assert_allclose(found, exact, rtol=1e-10)
+
+
 # ---- random regressions -------------------------------------------------------------------
 
 FAMILIES = {
