@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
@@ -68,9 +70,7 @@ def test_a_tail_that_rows_without_zeros_leave_is_that_of_quadrature(seed, tmp_pa
         return float(np.exp(stats.t.logpdf(azi / 2.5, 3) + log_lik))
 
     edges = [-np.inf, -30, -15, -10, -8, -7, -6, 3]
-    shares = np.array(
-        [integrate.quad(density, *ends)[0] for ends in zip(edges, edges[1:], strict=False)]
-    )
+    shares = np.array([integrate.quad(density, *ends)[0] for ends in pairwise(edges)])
     ours = np.histogram(drawn, edges)[0] / drawn.size
     # Draws are worth a quarter of 4,000 independent ones at least: 1.6 percentage points of ½.
     np.testing.assert_allclose(ours, shares / shares.sum(), atol=4.5 * 0.016)
@@ -91,7 +91,6 @@ def test_fits_are_those_of_nuts_on_all_rows(code, rows):
         fit = model.fit(data, seed=reseeded(1))
         full = model.sample(data, chains=2, iter_sampling=1_000, seed=reseeded(2))
     assert fit.certificate.verdict == "certified"
-    assert fit.reference.method == "by importance"
     names = ("a", "b", "s")
     assert_agree(of_draws(fit.posterior, *names), of_draws(full, *names), within=CERTIFIED)
     ours, theirs = (
@@ -108,7 +107,7 @@ def test_weights_that_are_worth_too_little_leave_the_fit_as_it_was(monkeypatch):
     with sc.CoresetModel(stan_code=OVERDISPERSED) as model:
         fit = model.fit(data, seed=reseeded(1), max_rounds=1)
     assert not fit.reference.is_integrated
-    assert "importance weights of 2 hyperparameters" in fit.reference.by_chains or fit.coreset
+    assert fit.coreset.n_obs == 1_000
 
 
 def test_a_parameter_that_explains_what_is_left_is_found():

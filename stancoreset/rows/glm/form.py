@@ -21,6 +21,7 @@ from stancoreset.rows.glm.predictor import Coefficients, Term
 from stancoreset.rows.glm.reach import about_rows, reaching_parameters, steps, variables
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.syntax import nodes as n
+from stancoreset.stan.weave import is_log_rising
 
 _ANALYTIC = frozenset(
     re.findall(
@@ -28,10 +29,10 @@ _ANALYTIC = frozenset(
         """
     add bernoulli_logit_glm cols columns_dot_product diag_post_multiply diag_pre_multiply
     diagonal divide dot_product dot_self elt_divide elt_multiply exp expm1 head inv inv_logit
-    inv_sqrt inv_square lgamma lmultiply log log1m log1m_inv_logit log1p log1p_exp log_inv_logit
-    mean multiply negate num_elements pi prod rep_array rep_matrix rep_row_vector rep_vector row
-    rows rows_dot_product segment size sqrt square subtract sum tail to_array_1d to_matrix
-    to_row_vector to_vector transpose
+    inv_sqrt inv_square lbeta lgamma lmultiply log log1m log1m_inv_logit log1p log1p_exp
+    log_inv_logit mean multiply negate num_elements pi prod rep_array rep_matrix
+    rep_row_vector rep_vector row rows rows_dot_product segment size sqrt square subtract sum
+    tail to_array_1d to_matrix to_row_vector to_vector transpose
     """,
     )
 )
@@ -48,8 +49,9 @@ def why_not(program: WeightedProgram) -> str:
     for node in _nodes(program):
         if id(node) in conditions:
             continue
-        if isinstance(node, n.If | n.Ternary) and variables(node.condition) <= constants:
-            # All rows and parameter values take the same branch.
+        chosen = isinstance(node, n.If | n.Ternary) and variables(node.condition) <= constants
+        if isinstance(node, n.If | n.Ternary) and (chosen or is_log_rising(node)):
+            # All rows and parameter values take the same branch, or both are one function.
             conditions |= {id(part) for part in n.walk(node.condition)}
         elif isinstance(node, n.If | n.While | n.Ternary):
             return "the program has branches"

@@ -220,6 +220,14 @@ def _log_rising(y: _V, phi: _V) -> _V:
     return _V(n.Ternary(small, by_gamma.e, by_beta.e, type=by_beta.e.type))
 
 
+def is_log_rising(node: n.Node) -> bool:
+    """Whether an expression is `_log_rising` of a small φ or of a large one, one function of φ."""
+    match node:
+        case n.Ternary(condition=n.Binary(op="<", right=bound), no=no) if text(bound) == _LARGE:
+            return any(isinstance(x, n.Call) and x.name == "lbeta" for x in n.walk(no))
+    return False
+
+
 def _neg_binomial(y: _V, phi: _V, powers: Part, log1p: _V) -> list[Part]:
     """log (Γ(y + φ) / (Γ(φ) y!)) + y log r − (y + φ) log(1 + r), with r the mean over φ."""
     return [
