@@ -173,6 +173,43 @@ def grouped_data(
 
 
 #: ``brm(y ~ x, bernoulli(), prior(horseshoe(1), class = b))`` as brms writes it, without comments.
+# Zero-inflated counts and negative binomial ones, with the priors that brms gives them.
+_COUNTS = """
+data {
+  int<lower=1> N; int<lower=1> G; array[N] int<lower=0> y; vector[N] x;
+  array[N] int<lower=1, upper=G> g;
+}
+parameters { real a; real b; vector[G] z; real<lower=0> s; %s }
+model {
+  vector[N] eta = a + b * x + s * z[g];
+  a ~ student_t(3, 0, 2.5); b ~ normal(0, 1); z ~ std_normal(); s ~ student_t(3, 0, 2.5);
+"""
+INFLATED_CODE = (
+    _COUNTS % "real azi;"
+    + """
+  azi ~ student_t(3, 0, 2.5);
+  for (n in 1:N) {
+    if (y[n] == 0)
+      target += log_sum_exp(log_inv_logit(azi), log1m_inv_logit(azi) - exp(eta[n]));
+    else
+      target += log1m_inv_logit(azi) + poisson_log_lpmf(y[n] | eta[n]);
+  }
+}"""
+)
+OVERDISPERSED_CODE = (
+    _COUNTS % "real<lower=0> phi;"
+    + "phi ~ inv_gamma(0.4, 0.3); y ~ neg_binomial_2_log(eta, phi); }"
+)
+
+
+def plain_counts(rows: int, groups: int, level: float, seed: int) -> dict[str, Any]:
+    """Poisson counts with neither extra zeros nor overdispersion."""
+    rng = np.random.default_rng(seed)
+    x, g = rng.normal(size=rows), rng.integers(1, groups + 1, rows)
+    eta = level + 0.3 * x + 0.4 * rng.normal(size=groups)[g - 1]
+    return {"N": rows, "G": groups, "x": x, "g": g, "y": rng.poisson(np.exp(eta))}
+
+
 HORSESHOE_CODE = """
 functions {
   vector scales_horseshoe(vector lambda, real tau, real c2) {

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from agreement import CERTIFIED, assert_agree, of_draws
+from problems import INFLATED_CODE, OVERDISPERSED_CODE, plain_counts
 from scipy import integrate, stats
 from seeds import reseeded
 
@@ -15,49 +16,14 @@ from stancoreset.errors import NoCoresetError
 from stancoreset.fit import by_importance
 from stancoreset.posterior import arviz
 
-# Zero-inflated counts and negative binomial ones, with the priors that brms gives them.
-DATA = """
-data {
-  int<lower=1> N; int<lower=1> G; array[N] int<lower=0> y; vector[N] x;
-  array[N] int<lower=1, upper=G> g;
-}
-parameters { real a; real b; vector[G] z; real<lower=0> s; %s }
-model {
-  vector[N] eta = a + b * x + s * z[g];
-  a ~ student_t(3, 0, 2.5); b ~ normal(0, 1); z ~ std_normal(); s ~ student_t(3, 0, 2.5);
-"""
-INFLATED = (
-    DATA % "real azi;"
-    + """
-  azi ~ student_t(3, 0, 2.5);
-  for (n in 1:N) {
-    if (y[n] == 0)
-      target += log_sum_exp(log_inv_logit(azi), log1m_inv_logit(azi) - exp(eta[n]));
-    else
-      target += log1m_inv_logit(azi) + poisson_log_lpmf(y[n] | eta[n]);
-  }
-}"""
-)
-OVERDISPERSED = (
-    DATA % "real<lower=0> phi;" + "phi ~ inv_gamma(0.4, 0.3); y ~ neg_binomial_2_log(eta, phi); }"
-)
-
-
-def counts(rows: int, groups: int, level: float, seed: int) -> dict[str, object]:
-    """Poisson counts with neither extra zeros nor overdispersion."""
-    rng = np.random.default_rng(seed)
-    x, g = rng.normal(size=rows), rng.integers(1, groups + 1, rows)
-    eta = level + 0.3 * x + 0.4 * rng.normal(size=groups)[g - 1]
-    return {"N": rows, "G": groups, "x": x, "g": g, "y": rng.poisson(np.exp(eta))}
-
 
 @pytest.mark.fit
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_tail_that_rows_without_zeros_leave_is_that_of_quadrature(seed, tmp_path):
     """No row is zero, so that the inflation is independent of all else: its density is known."""
-    data = counts(2_000, 20, 3.5, seed)
+    data = plain_counts(2_000, 20, 3.5, seed)
     assert np.min(data["y"]) > 0
-    with sc.CoresetModel(stan_code=INFLATED) as model:
+    with sc.CoresetModel(stan_code=INFLATED_CODE) as model:
         fit = model.fit(data, seed=reseeded(seed), output_dir=tmp_path)
         again = model.fit(data, seed=reseeded(seed), output_dir=tmp_path, resume=True)
     assert fit.certificate.verdict == "certified"
@@ -83,10 +49,10 @@ def test_a_tail_that_rows_without_zeros_leave_is_that_of_quadrature(seed, tmp_pa
 @pytest.mark.fit
 @pytest.mark.parametrize(
     ("code", "rows"),
-    [(OVERDISPERSED, 1_000), pytest.param(INFLATED, 1_500, marks=pytest.mark.slow)],
+    [(OVERDISPERSED_CODE, 1_000), pytest.param(INFLATED_CODE, 1_500, marks=pytest.mark.slow)],
 )
 def test_fits_are_those_of_nuts_on_all_rows(code, rows):
-    data = counts(rows, 10, 1.2, 4)
+    data = plain_counts(rows, 10, 1.2, 4)
     with sc.CoresetModel(stan_code=code) as model:
         fit = model.fit(data, seed=reseeded(1))
         full = model.sample(data, chains=2, iter_sampling=1_000, seed=reseeded(2))
@@ -102,9 +68,9 @@ def test_fits_are_those_of_nuts_on_all_rows(code, rows):
 
 @pytest.mark.fit
 def test_weights_that_are_worth_too_little_leave_the_fit_as_it_was(monkeypatch):
-    data = counts(1_000, 10, 1.2, 4)
+    data = plain_counts(1_000, 10, 1.2, 4)
     monkeypatch.setattr(by_importance, "MOST", 1)
-    with sc.CoresetModel(stan_code=OVERDISPERSED) as model:
+    with sc.CoresetModel(stan_code=OVERDISPERSED_CODE) as model:
         fit = model.fit(data, seed=reseeded(1), max_rounds=1)
     assert not fit.reference.is_integrated
     assert fit.coreset.n_obs == 1_000
