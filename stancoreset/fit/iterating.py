@@ -102,8 +102,7 @@ class ReferenceIteration:
         `integrates` whether they may be draws of the posterior itself, to which no rows belong.
         """
         reason = ""
-        integrates = integrates and self._may_integrate
-        if integrates:
+        if integrates and self._may_integrate:
             try:
                 return integrated_reference(*self._collapsing, self.nuts)
             except ImproperPosteriorError:
@@ -161,11 +160,14 @@ class ReferenceIteration:
     def _may_integrate(self) -> bool:
         """Whether rows are in this process, and no generalised linear model.
 
-        Such a model's likelihood is nearly quadratic in all that its rows see.
+        Such a model's likelihood is nearly quadratic in the parameters of its units.
         """
-        if self.full.passes.stored is not None or not self.session.in_process:
-            return False
-        return self.session.seen_data(self.checked).glm is None
+        return self._are_at_hand and self.session.seen_data(self.checked).glm is None
+
+    @property
+    def _are_at_hand(self) -> bool:
+        """Whether rows are in this process, which evaluates them thousands of times."""
+        return self.full.passes.stored is None and self.session.in_process
 
     def _by_weights(self, search: CollapsedSearch, turn: CollapsedTurn) -> Reference:
         """Draws of the posterior by weights, for each unit by itself where there are units."""

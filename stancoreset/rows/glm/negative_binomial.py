@@ -46,8 +46,9 @@ def weights_above(rows: GlmRows) -> Float:
 def sums(above: Float, log_shape: Float) -> tuple[Float, Float]:
     """Σ_k W_k log(1 + k/φ) and its derivative in λ, for each λ (S,)."""
     k, shapes = np.arange(len(above)), np.exp(log_shape)
-    value = [above @ np.log1p(k / shape) for shape in shapes]
-    slope = [-(above @ (k / (shape + k))) for shape in shapes]
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # absurd draws, φ near 0
+        value = [above @ np.log1p(k / shape) for shape in shapes]
+        slope = [-(above @ (k / (shape + k))) for shape in shapes]
     return np.array(value), np.array(slope)
 
 
