@@ -111,9 +111,9 @@ class ReferenceIteration:
                 _log.debug("no units are integrated out: %s", _clause(error))
         if collapses and self.may_collapse:
             try:
-                return collapsed_reference(
-                    *self._collapsing, self._by_weights if integrates else None
-                )
+                weighted = integrates and self._are_at_hand
+                by_weights = self._by_weights if weighted else None
+                return collapsed_reference(*self._collapsing, by_weights)
             except ImproperPosteriorError:
                 raise
             except StancoresetError as error:

@@ -102,6 +102,7 @@ def references(monkeypatch) -> Iterator[Reference]:
             lambda *_, so=is_so: made(so.collapses, reference("settled")),
         )
         monkeypatch.setattr(ReferenceIteration, "_may_integrate", is_so.integrates)
+        monkeypatch.setattr(ReferenceIteration, "_are_at_hand", is_so.integrates)
         monkeypatch.setattr(iterating, "integrated_reference", lambda *_: reference("integrated"))
         monkeypatch.setattr(iterating, "are_few", lambda _, so=is_so: so.few)
         monkeypatch.setattr(
