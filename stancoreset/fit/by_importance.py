@@ -10,17 +10,21 @@ Student-t densities that are adapted to them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from stancoreset.engines import NUTS, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.fit.collapsing import CollapsedSearch, CollapsedTurn
-from stancoreset.fit.posterior_draws import MOST, SHARED, reference_of_draws, times_too_few
+from stancoreset.fit.posterior_draws import (
+    MOST,
+    reference_of_draws,
+    require_worth,
+    times_too_few,
+    wanted_draws,
+)
 from stancoreset.posterior import KHAT_USABLE
 from stancoreset.reference import (
     BY_IMPORTANCE,
@@ -29,7 +33,6 @@ from stancoreset.reference import (
     PriorTimesQuadratic,
     Reference,
     WeightedDraws,
-    sample_by_importance,
 )
 
 _log = logging.getLogger(__name__)
@@ -61,80 +64,42 @@ def posterior_by_importance(
         If importance weights cannot be trusted, or are worth too little.
     """
     policy, rng = search.policy, np.random.default_rng([search.seed, 163])
-    whole, target = search.session.seen_data(search.checked), search.full.log_density
-    asked = nuts.chains * nuts.draws
-    wanted = max(asked // SHARED, policy.looked_at)
+    asked, wanted = nuts.chains * nuts.draws, wanted_draws(nuts, policy)
+    target = search.full.log_density
     density, draws = search.density(turn.expansion), turn.draws
     some = draws[: policy.looked_at]
-    inner = turn.collapsed.inner
-    inner = inner & (_explained(some, target(some) - density.log_density(some)) < _EXPLAINS)
+    left = target(some) - density.log_density(some)
+    inner = turn.collapsed.inner & (_explained(some, left) < _EXPLAINS)
     if inner.all() or not inner.any():
         raise ReferenceFitError("what the quadratic leaves does not hang on a few parameters")
+    learning = (policy.looked_at,) * _STAGES
 
-    first = (policy.looked_at,) * _STAGES
+    def estimated(density: PriorTimesQuadratic, near: Float) -> EstimatedMarginal:
+        point, width = near.mean(axis=0), near.std(axis=0)
+        conditional = Conditional.of(density, inner, point, width, search.draws_seed)
+        return EstimatedMarginal(conditional, target, rng)
 
     def ends(found: WeightedDraws) -> bool:
         made = len(found.points)
         _log.debug("by importance: ESS %.0f of %d, k̂ %.2f", found.ess, made, found.khat)
         if found.khat > KHAT_USABLE or found.ess < wanted:
-            return made >= sum(first) and MOST * found.ess < made
-        drawn = proposals.resampled(found, asked)
+            return made >= sum(learning) and MOST * found.ess < made
+        rows = marginal.resampled(found, asked)
         # So many draws cannot be worth more.
-        return found.ess >= asked or times_too_few(search.full, nuts, drawn, policy) == 1
+        return found.ess >= asked or times_too_few(search.full, nuts, rows, policy) == 1
 
-    proposals = _Proposals.near(search, density, draws, inner, rng)
-    draws = proposals.resampled(proposals.sample(first), len(draws))
+    marginal = estimated(density, draws)
+    draws = marginal.resampled(marginal.sample(draws, learning), len(draws))
     # The quadratic at draws that are nearly the posterior's describes u better.
-    density = search.density(search.quadratic(whole, search.finite(draws)))
-    proposals = _Proposals.near(search, density, draws, inner, rng)
-    found = proposals.sample((*first, *(wanted // 2,) * (2 * MOST)), ends)
-    if not (found.khat <= KHAT_USABLE and found.ess >= wanted):
-        raise ReferenceFitError(
-            f"importance weights of all parameters have k̂ {found.khat:.2f} and an effective number "
-            f"of {found.ess:.0f}, expected at most {KHAT_USABLE:g} and at least {wanted}"
-        )
-    rows = proposals.resampled(found, asked)
+    whole = search.session.seen_data(search.checked)
+    marginal = estimated(search.density(search.quadratic(whole, search.finite(draws))), draws)
+    found = marginal.sample(draws, (*learning, *(wanted // 2,) * (2 * MOST)), ends)
+    require_worth(found, wanted, "all parameters")
+    rows = marginal.resampled(found, asked)
     reference, _ = reference_of_draws(
         search.session, search.checked, search.full, rows, count, BY_IMPORTANCE, search.seed, policy
     )
     return replace(reference, log_q=reference.log_p)
-
-
-@dataclass(frozen=True)
-class _Proposals:
-    """Where h is drawn from at first, and u given it."""
-
-    marginal: EstimatedMarginal
-    mean: Float = field(repr=False)
-    cov: Float = field(repr=False)
-
-    @classmethod
-    def near(
-        cls,
-        search: CollapsedSearch,
-        density: PriorTimesQuadratic,
-        draws: Float,
-        inner: NDArray[np.bool_],
-        rng: np.random.Generator,
-    ) -> _Proposals:
-        """Proposals of h where draws (S, P) are, and of u by prior × quadratic."""
-        point, width = draws.mean(axis=0), draws.std(axis=0)
-        conditional = Conditional.of(density, inner, point, width, search.draws_seed)
-        h = draws[:, ~inner]
-        marginal = EstimatedMarginal(conditional, search.full.log_density, rng)
-        return cls(marginal, h.mean(axis=0), np.atleast_2d(np.cov(h.T)))
-
-    def sample(
-        self, sizes: Sequence[int], ends: Callable[[WeightedDraws], bool] | None = None
-    ) -> WeightedDraws:
-        """Weighted draws of h, in stages."""
-        rng = self.marginal.rng
-        return sample_by_importance(self.marginal, self.mean, self.cov, sizes, rng, ends)
-
-    def resampled(self, found: WeightedDraws, count: int) -> Float:
-        """So many draws of h and u by their weights, in random order, (count, P)."""
-        which = found.resample(count, self.marginal.rng)
-        return np.concatenate(self.marginal.drawn)[self.marginal.rng.permutation(which)]
 
 
 def _explained(draws: Float, left: Float) -> Float:

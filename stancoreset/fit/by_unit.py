@@ -15,8 +15,14 @@ import numpy as np
 from stancoreset.engines import NUTS, Float
 from stancoreset.errors import ReferenceFitError
 from stancoreset.fit.collapsing import CollapsedSearch, CollapsedTurn
-from stancoreset.fit.posterior_draws import MOST, SHARED, reference_of_draws, times_too_few
-from stancoreset.posterior import KHAT_USABLE
+from stancoreset.fit.posterior_draws import (
+    MOST,
+    SHARED,
+    reference_of_draws,
+    require_worth,
+    times_too_few,
+    wanted_draws,
+)
 from stancoreset.program import remainders_by_unit
 from stancoreset.reference import (
     BY_UNIT,
@@ -59,7 +65,7 @@ def posterior_by_unit(
         If there are no independent units, or importance weights cannot be trusted.
     """
     policy, rng = search.policy, np.random.default_rng([search.seed, 157])
-    wanted = max(nuts.chains * nuts.draws // SHARED, policy.looked_at)
+    wanted = wanted_draws(nuts, policy)
     density, point, width = search.near(turn)
     inner = search.inner(density, point, width)
     conditional = Conditional.of(density, inner, point, width, search.draws_seed)
@@ -118,13 +124,8 @@ def posterior_by_unit(
             if needed > MOST * wanted:
                 break
             found = found.joined(sampler.draw(of_h(needed - made), pairs, SHARED, rng))
-    khat = weighted.khat
-    _log.debug("units: ESS %.0f of %d, k̂ %.2f", weighted.ess, made, khat)
-    if not (khat <= KHAT_USABLE and weighted.ess >= wanted):
-        raise ReferenceFitError(
-            f"importance weights of units have k̂ {khat:.2f} and an effective number of "
-            f"{weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and at least {wanted}"
-        )
+    _log.debug("units: ESS %.0f of %d, k̂ %.2f", weighted.ess, made, weighted.khat)
+    require_worth(weighted, wanted, "units")
     reference, _ = reference_of_draws(
         search.session, search.checked, search.full, rows, count, BY_UNIT, search.seed, policy
     )

@@ -71,6 +71,14 @@ _NARROW = 1e-8
 _NONE = np.zeros(1)
 
 
+def far_out() -> np.errstate:
+    """No warnings of draws of a poor quadratic, which lie where densities overflow.
+
+    What is not finite there is no evaluation.
+    """
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 @dataclass(frozen=True)
 class CollapsedTurn:
     """Draws of prior times one quadratic, in the parameters and in ψ."""
@@ -211,6 +219,7 @@ class CollapsedSearch:
 DrawByWeights: TypeAlias = Callable[[CollapsedSearch, CollapsedTurn], Reference]
 
 
+@far_out()
 def collapsed_reference(
     session: Session,
     checked: StanData,
@@ -240,9 +249,7 @@ def collapsed_reference(
     StancoresetError
         If no parameters are Gaussian given a few others, or the turns do not settle.
     """
-    # Draws of a poor quadratic lie where densities overflow; what is not finite is no evaluation.
-    absurd = np.errstate(over="ignore", invalid="ignore")
-    with absurd, _searching(session, checked, full, seed, policy) as search:
+    with _searching(session, checked, full, seed, policy) as search:
         whole = session.seen_data(checked)
         start = _prior_mode(search.prior, search.bending, search.seed)
         rough = _rough_mode(search, whole, start)

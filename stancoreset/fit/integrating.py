@@ -34,9 +34,9 @@ from scipy.linalg import eigh
 
 from stancoreset.engines import NUTS, Float, StanData, Summit, climb
 from stancoreset.errors import ReferenceFitError
-from stancoreset.fit.collapsing import RIDGE, require_one_mode
+from stancoreset.fit.collapsing import RIDGE, far_out, require_one_mode
 from stancoreset.fit.integrated_chains import draw_by_chains
-from stancoreset.fit.posterior_draws import MOST, SHARED, reference_of_draws, times_too_few
+from stancoreset.fit.posterior_draws import MOST, reference_of_draws, times_too_few, wanted_draws
 from stancoreset.policy import Policy
 from stancoreset.posterior import KHAT_USABLE, smoothed_weights
 from stancoreset.posterior.arviz import worst_rhat
@@ -339,6 +339,7 @@ class _Search:
         return max(self.policy.looked_at, DRAWS_EACH * (1 + len(quadratic.centre)))
 
 
+@far_out()
 def integrated_reference(
     session: Session,
     checked: StanData,
@@ -374,13 +375,11 @@ def integrated_reference(
         If no parameter can be integrated out, the likelihood has several modes, or chains of the
         others disagree.
     """
-    # Draws of a poor quadratic lie where densities overflow; what is not finite is no evaluation.
-    absurd = np.errstate(over="ignore", invalid="ignore")
-    with absurd, integrated_posterior(session, checked, seed) as found:
+    with integrated_posterior(session, checked, seed) as found:
         of_h = found.of_h(checked, seed)
         search = _Search(session, checked, full, nuts, seed, policy, of_h)
         posterior, quadratic = _at_highest(search, found)
-        wanted = max(nuts.chains * nuts.draws // SHARED, policy.looked_at)
+        wanted = wanted_draws(nuts, policy)
         nearest = turn = search.turn(posterior, quadratic, None)
         for _ in range(policy.turns - 1):
             # Evaluations that a turn saves at most: those beyond one for each effective draw.

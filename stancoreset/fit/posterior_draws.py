@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stancoreset.engines import NUTS, Float, StanData
+from stancoreset.errors import ReferenceFitError
 from stancoreset.policy import Policy
-from stancoreset.posterior import too_short
+from stancoreset.posterior import KHAT_USABLE, too_short
 from stancoreset.posterior.arviz import worst_monte_carlo
 from stancoreset.program import Session, held_once
 from stancoreset.reference import (
     Reference,
+    WeightedDraws,
     finite_log_likelihood,
     in_use,
     reference_from_evaluated,
@@ -29,6 +31,20 @@ from stancoreset.rows import FullData
 SHARED = 4
 #: Weighted values that are made, and evaluated at most, for each effective one that is wanted.
 MOST = 6
+
+
+def wanted_draws(nuts: NUTS, policy: Policy) -> int:
+    """Least number of effective draws by weights, for the draws that are asked for."""
+    return max(nuts.chains * nuts.draws // SHARED, policy.looked_at)
+
+
+def require_worth(weighted: WeightedDraws, wanted: int, what: str) -> None:
+    """Raise a `ReferenceFitError` unless weights can be trusted, and are worth so many draws."""
+    if not (weighted.khat <= KHAT_USABLE and weighted.ess >= wanted):
+        raise ReferenceFitError(
+            f"importance weights of {what} have k̂ {weighted.khat:.2f} and an effective number of "
+            f"{weighted.ess:.0f}, expected at most {KHAT_USABLE:g} and at least {wanted}"
+        )
 
 
 def reference_of_draws(

@@ -34,7 +34,6 @@ from stancoreset.reference.collapsed import (
     WeightedDraws,
     find_bending,
     find_conditionally_gaussian,
-    sample_by_importance,
     sample_collapsed,
 )
 from stancoreset.reference.draws import from_rows
@@ -116,7 +115,6 @@ __all__ = [
     "reference_from_evaluated",
     "require_finite",
     "require_usable",
-    "sample_by_importance",
     "sample_collapsed",
     "small_size",
     "start_seed",

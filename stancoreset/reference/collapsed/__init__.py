@@ -10,8 +10,8 @@ is run (Rue, Martino & Chopin 2009; Cornuet, Marin, Mira & Robert 2012).
 
 May import reference's Gaussian, rows, engines and posterior's importance weights. Hands out
 `PriorTimesQuadratic`, `find_bending`, `find_conditionally_gaussian`, `sample_collapsed`, and
-`UnitSampler`, which weights what the quadratic leaves of each unit; `sample_by_importance` and
-`EstimatedMarginal` for h that no quadratic describes.
+`UnitSampler`, which weights what the quadratic leaves of each unit, and
+`EstimatedMarginal`, which weights h that no quadratic describes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stancoreset.reference.collapsed.block import (
 from stancoreset.reference.collapsed.conditional import Conditional
 from stancoreset.reference.collapsed.density import PriorTimesQuadratic
 from stancoreset.reference.collapsed.estimated import EstimatedMarginal
-from stancoreset.reference.collapsed.mixture import WeightedDraws, sample_by_importance
+from stancoreset.reference.collapsed.mixture import WeightedDraws
 from stancoreset.reference.collapsed.sampler import CollapsedDraws, sample_collapsed
 from stancoreset.reference.collapsed.units import UnitDraws, UnitProposals, UnitSampler
 
@@ -40,6 +40,5 @@ __all__ = [
     "WeightedDraws",
     "find_bending",
     "find_conditionally_gaussian",
-    "sample_by_importance",
     "sample_collapsed",
 ]

@@ -14,16 +14,17 @@ for cognitive models via importance sampling", Behavior Research Methods 53.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from stancoreset.engines import Float
 from stancoreset.reference.collapsed.conditional import Conditional, Flat
+from stancoreset.reference.collapsed.mixture import WeightedDraws, sample_by_importance
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class EstimatedMarginal:
     """Unbiased estimates of the marginal density of h under a target density.
 
@@ -56,3 +57,19 @@ class EstimatedMarginal:
         self.drawn.append(draws)
         found = self.target(draws) - log_q
         return np.where(np.isnan(found), -np.inf, found)
+
+    def sample(
+        self,
+        near: Float,
+        sizes: Sequence[int],
+        enough: Callable[[WeightedDraws], bool] | None = None,
+    ) -> WeightedDraws:
+        """Weighted draws of h, at first near draws (S, P); see `sample_by_importance`."""
+        h = near[:, ~self.conditional.inner]
+        cov = np.atleast_2d(np.cov(h.T))
+        return sample_by_importance(self, h.mean(axis=0), cov, sizes, self.rng, enough)
+
+    def resampled(self, found: WeightedDraws, count: int) -> Float:
+        """So many draws of h and u by the weights of h, in random order, (count, P)."""
+        which = self.rng.permutation(found.resample(count, self.rng))
+        return np.concatenate(self.drawn)[which]
