@@ -12,7 +12,7 @@
 # Why it matters: Counts without overdispersion leave phi to its prior, and the one that brms gives it,
 #   inv_gamma(0.4, 0.3), then has one percent of its mass beyond e^18 and a tenth of that beyond e^24:
 #   NUTS and climbs to a mode meet this force. A density written by log gammas loses its values as
-#   well; stancoreset writes it by a beta function from 10,000 on.
+#   well; stancoreset writes it by a beta function.
 set -eu
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT

@@ -21,7 +21,6 @@ from stancoreset.rows.glm.predictor import Coefficients, Term
 from stancoreset.rows.glm.reach import about_rows, reaching_parameters, steps, variables
 from stancoreset.stan import WeightedProgram
 from stancoreset.stan.syntax import nodes as n
-from stancoreset.stan.weave import is_log_rising
 
 _ANALYTIC = frozenset(
     re.findall(
@@ -49,9 +48,8 @@ def why_not(program: WeightedProgram) -> str:
     for node in _nodes(program):
         if id(node) in conditions:
             continue
-        chosen = isinstance(node, n.If | n.Ternary) and variables(node.condition) <= constants
-        if isinstance(node, n.If | n.Ternary) and (chosen or is_log_rising(node)):
-            # All rows and parameter values take the same branch, or both are one function.
+        if isinstance(node, n.If | n.Ternary) and variables(node.condition) <= constants:
+            # All rows and parameter values take the same branch.
             conditions |= {id(part) for part in n.walk(node.condition)}
         elif isinstance(node, n.If | n.While | n.Ternary):
             return "the program has branches"

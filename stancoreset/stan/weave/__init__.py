@@ -7,7 +7,6 @@ analyses that other rooms need.
 from __future__ import annotations
 
 from stancoreset.stan.weave.assemble import Woven
-from stancoreset.stan.weave.closed import is_log_rising
 from stancoreset.stan.weave.constants import with_constants
 from stancoreset.stan.weave.counts import optional, with_sizes_as_data
 from stancoreset.stan.weave.draft import DoesNotApplyError
@@ -29,7 +28,6 @@ __all__ = [
     "entry_of",
     "filtered",
     "frozen_values",
-    "is_log_rising",
     "levels",
     "needed",
     "optional",

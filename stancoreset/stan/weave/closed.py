@@ -16,8 +16,6 @@ from stancoreset.stan.weave.elements import by_entry
 _HALF_LOG_2PI = "0.9189385332046728"
 _LOG_2PI = "1.8378770664093456"
 _PI = "3.141592653589793"
-# A φ whose log gamma, 8e4, keeps eleven decimals.
-_LARGE = "10000"
 
 
 @dataclass(frozen=True)
@@ -206,33 +204,14 @@ def _cauchy(y: _V, mu: _V, sigma: _V) -> list[Part]:
     return [_minus(_f("log1p", square)), _minus(_f("log", sigma * _PI))]
 
 
-def _log_rising(y: _V, phi: _V) -> _V:
-    """log (Γ(y + φ) / Γ(φ)).
-
-    Log gammas are as large as φ log φ. Where φ is large, their difference has lost its digits, and
-    the beta function, y! / (y + φ) = B(φ, y + 1) Γ(y + φ) / Γ(φ), takes three times as long.
-    """
-    by_beta = _f("lgamma", y + "1") - _f("lbeta", phi, y + "1") - _f("log", y + phi)
-    if phi.vector:
-        return by_beta
-    by_gamma = _f("lgamma", y + phi) - _f("lgamma", phi)
-    small = n.Binary(phi.e, "<", n.literal(_LARGE), type=n.INT)
-    return _V(n.Ternary(small, by_gamma.e, by_beta.e, type=by_beta.e.type))
-
-
-def is_log_rising(node: n.Node) -> bool:
-    """Whether an expression is `_log_rising` of a small φ or of a large one, one function of φ."""
-    match node:
-        case n.Ternary(condition=n.Binary(op="<", right=bound), no=no) if text(bound) == _LARGE:
-            return any(isinstance(x, n.Call) and x.name == "lbeta" for x in n.walk(no))
-    return False
-
-
 def _neg_binomial(y: _V, phi: _V, powers: Part, log1p: _V) -> list[Part]:
-    """log (Γ(y + φ) / (Γ(φ) y!)) + y log r − (y + φ) log(1 + r), with r the mean over φ."""
+    """log (Γ(y + φ) / (Γ(φ) y!)) + y log r − (y + φ) log(1 + r), with r the mean over φ.
+
+    Γ(y + φ) / (Γ(φ) y!) = 1 / ((y + φ) B(φ, y + 1)): log gammas of a large φ, as large as φ log φ,
+    would leave no digits.
+    """
     return [
-        Part(_log_rising(y, phi).e),
-        _minus(_f("lgamma", y + "1")),
+        _minus(_f("lbeta", phi, y + "1") + _f("log", y + phi)),
         powers,
         Part(log1p.e, "-1", (y + phi).e),
     ]
