@@ -37,8 +37,6 @@ from stancoreset.reference import (
 
 _log = logging.getLogger(__name__)
 
-# Stages from which proposals learn where the mass is.
-_STAGES = 5
 # Share of what the quadratic leaves that a parameter explains alone if it is one of h.
 _EXPLAINS = 0.25
 
@@ -72,7 +70,8 @@ def posterior_by_importance(
     inner = turn.collapsed.inner & (_explained(some, left) < _EXPLAINS)
     if inner.all() or not inner.any():
         raise ReferenceFitError("what the quadratic leaves does not hang on a few parameters")
-    learning = (policy.looked_at,) * _STAGES
+    # As many small stages first, from which proposals learn, as one of the others has draws.
+    learning = (policy.looked_at,) * max(1, wanted // 2 // policy.looked_at)
 
     def estimated(density: PriorTimesQuadratic, near: Float) -> EstimatedMarginal:
         point, width = near.mean(axis=0), near.std(axis=0)
