@@ -70,7 +70,7 @@ def posterior_by_importance(
     inner = turn.collapsed.inner & (_explained(some, left) < _EXPLAINS)
     if inner.all() or not inner.any():
         raise ReferenceFitError("what the quadratic leaves does not hang on a few parameters")
-    # As many small stages first, from which proposals learn, as one of the others has draws.
+    # Proposals learn in small stages, from half as many evaluations as effective draws are wanted.
     learning = (policy.looked_at,) * max(1, wanted // 2 // policy.looked_at)
 
     def estimated(density: PriorTimesQuadratic, near: Float) -> EstimatedMarginal:
