@@ -70,6 +70,11 @@ class EstimatedMarginal:
         return sample_by_importance(self, h.mean(axis=0), cov, sizes, self.rng, enough)
 
     def resampled(self, found: WeightedDraws, count: int) -> Float:
-        """So many draws of h and u by the weights of h, in random order, (count, P)."""
-        which = self.rng.permutation(found.resample(count, self.rng))
-        return np.concatenate(self.drawn)[which]
+        """So many draws of h and u by the weights of h, (count, P).
+
+        Values are in random order, and those of one draw follow each other: the autocorrelation
+        shows what they are worth.
+        """
+        which = found.resample(count, self.rng)
+        rank = self.rng.permutation(len(found.points))
+        return np.concatenate(self.drawn)[which[np.argsort(rank[which], kind="stable")]]

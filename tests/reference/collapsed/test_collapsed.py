@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import arviz as az
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -421,7 +422,7 @@ def test_estimated_marginals_weigh_draws_of_a_target_that_no_quadratic_describes
     p /= p.sum()
     rng = np.random.default_rng(5)
     marginal = EstimatedMarginal(conditional, target, rng)
-    found = sample_by_importance(marginal, np.zeros(1), np.eye(1), (500,) * 16, rng)
+    found = marginal.sample(rng.standard_normal((100, 2)), (500,) * 16)
     draws = np.concatenate(marginal.drawn)
     np.testing.assert_array_equal(draws[:, :1], found.points)
     mean = np.array([p.sum(axis=1) @ log_s, p.sum(axis=0) @ z])
@@ -431,3 +432,8 @@ def test_estimated_marginals_weigh_draws_of_a_target_that_no_quadratic_describes
     np.testing.assert_allclose((found.weights @ draws - mean) / sd, 0, atol=error)
     np.testing.assert_allclose(found.weights @ (draws - mean) ** 2 / sd**2, 1, atol=2 * error)
     assert found.ess > 2_000
+    # Copies of a draw follow each other, so that their autocorrelation tells how many there are.
+    copies = marginal.resampled(found, 8_000)
+    runs = 1 + np.count_nonzero(np.any(np.diff(copies, axis=0), axis=1))
+    assert runs == len(np.unique(copies, axis=0)) < 6_000
+    assert float(az.ess(copies[None, :, 0])) < 1.5 * found.ess
