@@ -20,6 +20,7 @@ from stancoreset.errors import ReferenceFitError
 from stancoreset.fit.collapsing import CollapsedSearch, CollapsedTurn
 from stancoreset.fit.posterior_draws import (
     MOST,
+    SHARED,
     reference_of_draws,
     require_worth,
     times_too_few,
@@ -83,18 +84,18 @@ def posterior_by_importance(
         _log.debug("by importance: ESS %.0f of %d, k̂ %.2f", found.ess, made, found.khat)
         if found.khat > KHAT_USABLE or found.ess < wanted:
             return made >= sum(learning) and MOST * found.ess < made
-        rows = marginal.resampled(found, asked)
+        rows = marginal.resampled(found, asked, search.seed)
         # So many draws cannot be worth more.
         return found.ess >= asked or times_too_few(search.full, nuts, rows, policy) == 1
 
     marginal = estimated(density, draws)
-    draws = marginal.resampled(marginal.sample(draws, learning), len(draws))
+    draws = marginal.resampled(marginal.sample(draws, learning), len(draws), search.seed)
     # The quadratic at draws that are nearly the posterior's describes u better.
     whole = search.session.seen_data(search.checked)
     marginal = estimated(search.density(search.quadratic(whole, search.finite(draws))), draws)
-    found = marginal.sample(draws, (*learning, *(wanted // 2,) * (2 * MOST)), ends)
+    found = marginal.sample(draws, (*learning, *(wanted // 2,) * (2 * MOST * SHARED)), ends)
     require_worth(found, wanted, "all parameters")
-    rows = marginal.resampled(found, asked)
+    rows = marginal.resampled(found, asked, search.seed)
     reference, _ = reference_of_draws(
         search.session, search.checked, search.full, rows, count, BY_IMPORTANCE, search.seed, policy
     )

@@ -69,12 +69,13 @@ class EstimatedMarginal:
         cov = np.atleast_2d(np.cov(h.T))
         return sample_by_importance(self, h.mean(axis=0), cov, sizes, self.rng, enough)
 
-    def resampled(self, found: WeightedDraws, count: int) -> Float:
-        """So many draws of h and u by the weights of h, (count, P).
+    def resampled(self, found: WeightedDraws, count: int, seed: int) -> Float:
+        """So many draws of h and u by the weights of h, (count, P); of one seed always these.
 
         Values are in random order, and those of one draw follow each other: the autocorrelation
         shows what they are worth.
         """
-        which = found.resample(count, self.rng)
-        rank = self.rng.permutation(len(found.points))
+        rng = np.random.default_rng([seed, 167])
+        which = found.resample(count, rng)
+        rank = rng.permutation(len(found.points))
         return np.concatenate(self.drawn)[which[np.argsort(rank[which], kind="stable")]]

@@ -433,7 +433,7 @@ def test_estimated_marginals_weigh_draws_of_a_target_that_no_quadratic_describes
     np.testing.assert_allclose(found.weights @ (draws - mean) ** 2 / sd**2, 1, atol=2 * error)
     assert found.ess > 2_000
     # Copies of a draw follow each other, so that their autocorrelation tells how many there are.
-    copies = marginal.resampled(found, 8_000)
+    copies = marginal.resampled(found, 8_000, 1)
     runs = 1 + np.count_nonzero(np.any(np.diff(copies, axis=0), axis=1))
     assert runs == len(np.unique(copies, axis=0)) < 6_000
     assert float(az.ess(copies[None, :, 0])) < 1.5 * found.ess
